@@ -1,0 +1,43 @@
+// The hook through which attenio uses threads: "run tasks 0..n with worker ids". Nothing else in attenio knows threads.
+#ifndef ATTENIO_PARALLEL_H_
+#define ATTENIO_PARALLEL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "attenio/export.h"
+
+namespace attenio {
+
+// `run` calls task(argument, i, worker) once for every i in 0..tasks, with worker in 0..workers and one thread at a time per
+// worker id, and returns when all have ended. A plain value: copy it freely; `context` must outlive its use.
+struct Parallel {
+  using Task = void (*)(void* argument, int64_t index, int worker);
+  void (*run)(void* context, int64_t tasks, Task task, void* argument) = nullptr;
+  void* context = nullptr;
+  int workers = 1;
+};
+
+// On the calling thread.
+ATTENIO_API Parallel SerialParallel();
+
+// OpenMP's threads (0 = as many as OpenMP would use); serial inside a parallel region. Serial in a build without OpenMP.
+ATTENIO_API Parallel OpenMPParallel(int workers = 0);
+
+// std::thread workers that sleep between runs. The calling thread is worker 0. Two threads that run on one pool take turns.
+class ATTENIO_API ThreadPool {
+ public:
+  explicit ThreadPool(int workers);  // at least 1
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  Parallel parallel();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace attenio
+
+#endif  // ATTENIO_PARALLEL_H_
