@@ -1,0 +1,41 @@
+# What the library links, all PRIVATE, and a status line for every optional part. The same find modules are installed
+# with the package, because who links a static attenio links these too.
+
+find_package(Threads REQUIRED)
+find_package(Highway REQUIRED)
+set(attenio_libraries Threads::Threads Highway::Highway)
+set(attenio_definitions "")
+
+# Arguments: name of the option, target that proves the find, arguments of find_package.
+macro(attenio_optional name target)
+  set(ATTENIO_HAVE_${name} 0)
+  if(ATTENIO_WITH_${name})
+    find_package(${ARGN} QUIET)
+    if(TARGET ${target})
+      set(ATTENIO_HAVE_${name} 1)
+      list(APPEND attenio_libraries ${target})
+      message(STATUS "attenio: ${name} on")
+    else()
+      message(STATUS "attenio: ${name} off (not found)")
+    endif()
+  else()
+    message(STATUS "attenio: ${name} off (ATTENIO_WITH_${name}=OFF)")
+  endif()
+  list(APPEND attenio_definitions ATTENIO_HAVE_${name}=${ATTENIO_HAVE_${name}})
+endmacro()
+
+attenio_optional(OPENMP OpenMP::OpenMP_CXX OpenMP COMPONENTS CXX)
+attenio_optional(ONEDNN OneDNN::OneDNN OneDNN)
+attenio_optional(HWLOC Hwloc::Hwloc Hwloc)
+
+if(ATTENIO_BUILD_CLI)
+  find_package(CLI11 CONFIG REQUIRED)
+  find_package(nlohmann_json CONFIG REQUIRED)
+  find_package(fmt CONFIG REQUIRED)
+endif()
+if(ATTENIO_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(ATTENIO_BUILD_BENCH)
+  find_package(benchmark CONFIG REQUIRED)
+endif()

@@ -1,0 +1,23 @@
+# Highway::Highway, from Highway's CMake package (Debian and recent releases have one) or from pkg-config.
+find_package(hwy CONFIG QUIET)
+if(TARGET hwy::hwy)
+  set(Highway_VERSION ${hwy_VERSION})
+  set(Highway_LIBRARY hwy::hwy)
+else()
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(Highway_PC QUIET IMPORTED_TARGET libhwy)
+    if(Highway_PC_FOUND)
+      set(Highway_VERSION ${Highway_PC_VERSION})
+      set(Highway_LIBRARY PkgConfig::Highway_PC)
+    endif()
+  endif()
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Highway REQUIRED_VARS Highway_LIBRARY VERSION_VAR Highway_VERSION
+  REASON_FAILURE_MESSAGE "install libhwy-dev (Debian, Ubuntu) or Highway 1.0.3 or later")
+if(Highway_FOUND AND NOT TARGET Highway::Highway)
+  add_library(Highway::Highway INTERFACE IMPORTED)
+  target_link_libraries(Highway::Highway INTERFACE ${Highway_LIBRARY})
+endif()
