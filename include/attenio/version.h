@@ -2,7 +2,7 @@
 #ifndef ATTENIO_VERSION_H_
 #define ATTENIO_VERSION_H_
 
-#include <attenio/export.h>
+#include "attenio/export.h"
 
 #define ATTENIO_VERSION_MAJOR 0
 #define ATTENIO_VERSION_MINOR 1

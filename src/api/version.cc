@@ -1,4 +1,4 @@
-#include <attenio/version.h>
+#include "attenio/version.h"
 
 #define ATTENIO_TEXT(x) #x
 #define ATTENIO_JOIN(major, minor, patch) ATTENIO_TEXT(major) "." ATTENIO_TEXT(minor) "." ATTENIO_TEXT(patch)
