@@ -27,11 +27,14 @@ unmount_all() {
   for ((i = ${#mounts[@]} - 1; i >= 0; --i)); do umount "${mounts[i]}"; done
 }
 trap unmount_all EXIT
-for folder in proc dev sys; do mount_at /$folder $folder; done
+for folder in proc dev dev/pts sys; do mount_at /$folder $folder; done
 mount_at "$PWD" work/attenio ro
 [[ -d $shared ]] && mount_at "$shared" work/shared ro
 
-chroot "$root" bash /work/attenio/cmake/setup.sh clang
+# With a clean environment: compilers and flags of the host mean nothing there.
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
+
+inside bash /work/attenio/cmake/setup.sh clang
 for configuration in "${configurations[@]}"; do
   options=()
   case $configuration in
@@ -42,7 +45,7 @@ for configuration in "${configurations[@]}"; do
     *) echo "unknown configuration $configuration" >&2; exit 2 ;;
   esac
   echo "== Debian 13, $configuration"
-  chroot "$root" env ATTENIO_SHARED=/work/shared bash -euc '
+  inside ATTENIO_SHARED=/work/shared bash -euc '
     build=/build/$1; shift
     cmake -S /work/attenio -B "$build" -G Ninja "$@" >/dev/null
     cmake --build "$build" -j "$(nproc)"
