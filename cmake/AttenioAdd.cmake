@@ -9,18 +9,17 @@ function(attenio_add_program name)
   target_link_libraries(${name} PRIVATE ${arg_LINK})
 endfunction()
 
-# One binary of Google tests; every case becomes a ctest named LABEL.Suite.Case. A skipped case counts as skipped.
-function(attenio_add_gtest name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;LINK" ${ARGN})
+# One binary of Google tests; every case becomes a ctest named LAYER.Suite.Case. A skipped case counts as skipped.
+function(attenio_add_gtest name layer)
+  cmake_parse_arguments(arg "" "TIMEOUT;LABEL" "SOURCES;LINK" ${ARGN})
   attenio_add_program(${name} ${arg_SOURCES} LINK attenio_test_support GTest::gtest_main ${arg_LINK})
-  list(GET arg_LABELS 0 layer)
   gtest_discover_tests(${name}
     TEST_PREFIX ${layer}.
     DISCOVERY_MODE PRE_TEST  # listing at build time would run instrumented binaries during the build
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
-# tests/LAYER/*_test.cc -> LAYER_tests, and tests/LAYER/*_long_test.cc -> LAYER_long_tests with the label "long".
+# tests/LAYER/*_test.cc -> LAYER_tests, and tests/LAYER/*_long_test.cc -> LAYER_long_tests with the label "long" alone.
 function(attenio_add_layer_tests layer)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${layer}/*_test.cc)
   set(long_sources ${sources})
@@ -31,9 +30,9 @@ function(attenio_add_layer_tests layer)
     set(libraries attenio_commands)
   endif()
   if(sources)
-    attenio_add_gtest(${layer}_tests SOURCES ${sources} LABELS ${layer} TIMEOUT 300 LINK ${libraries})
+    attenio_add_gtest(${layer}_tests ${layer} SOURCES ${sources} LABEL ${layer} TIMEOUT 300 LINK ${libraries})
   endif()
   if(long_sources)
-    attenio_add_gtest(${layer}_long_tests SOURCES ${long_sources} LABELS ${layer} long TIMEOUT 3600 LINK ${libraries})
+    attenio_add_gtest(${layer}_long_tests ${layer} SOURCES ${long_sources} LABEL long TIMEOUT 3600 LINK ${libraries})
   endif()
 endfunction()
