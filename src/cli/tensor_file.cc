@@ -1,0 +1,61 @@
+#include "cli/tensor_file.h"
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string_view>
+
+#include "cli/error.h"
+#include "cli/npy.h"
+#include "cli/safetensors.h"
+
+namespace attenio::cli {
+namespace {
+
+constexpr std::string_view kSafetensors = ".safetensors";
+
+struct Address {
+  std::string path;
+  std::string tensor;  // empty: not named
+  bool npy = false;
+};
+
+Address Parse(const std::string& text) {
+  const size_t colon = text.find(fmt::format("{}:", kSafetensors));
+  if (colon != std::string::npos) {
+    const size_t split = colon + kSafetensors.size();
+    if (split + 1 == text.size()) Refuse("'{}' has no tensor name after the colon", text);
+    return {text.substr(0, split), text.substr(split + 1), false};
+  }
+  if (text.size() > 4 && text.ends_with(".npy")) return {text, "", true};
+  if (text.ends_with(kSafetensors)) return {text, "", false};
+  Refuse("'{}' is neither FILE.npy nor FILE.safetensors[:TENSOR]", text);
+}
+
+}  // namespace
+
+Tensor ReadTensor(const std::string& address, const std::string& name) {
+  const Address parsed = Parse(address);
+  if (parsed.npy) return ReadNpy(parsed.path);
+  const SafetensorsFile file(parsed.path);
+  if (!parsed.tensor.empty()) return file.Read(parsed.tensor);
+  if (file.Has(name)) return file.Read(name);
+  const std::vector<std::string> names = file.names();
+  if (names.size() == 1) return file.Read(names[0]);
+  Refuse("{} has no tensor '{}'; choose one with {}:TENSOR from {}", parsed.path, name, parsed.path, fmt::join(names, ", "));
+}
+
+void WriteTensors(const std::vector<TensorOutput>& outputs) {
+  std::map<std::string, std::vector<NamedTensor>> files;
+  for (const TensorOutput& output : outputs) {
+    const Address parsed = Parse(output.address);
+    if (parsed.npy) {
+      WriteNpy(parsed.path, output.tensor);
+    } else {
+      files[parsed.path].push_back({parsed.tensor.empty() ? output.name : parsed.tensor, output.tensor});
+    }
+  }
+  for (const auto& [path, tensors] : files) WriteSafetensors(path, tensors);
+}
+
+}  // namespace attenio::cli

@@ -1,0 +1,78 @@
+#include "support/files.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace attenio::test {
+namespace fs = std::filesystem;
+
+TempFolder::TempFolder() {
+  path_ = (fs::temp_directory_path() / "attenio-test-XXXXXX").string();
+  if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
+}
+
+TempFolder::~TempFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string ReadWhole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+void WriteWhole(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+std::string DataPath(const std::string& name) { return std::string(ATTENIO_SOURCE_DIR) + "/tests/data/" + name; }
+
+std::optional<std::string> SharedPath(const std::string& name) {
+  const char* folder = std::getenv("ATTENIO_SHARED");
+  std::string path = folder != nullptr ? folder : std::string(ATTENIO_SOURCE_DIR) + "/../shared";
+  path += "/" + name;
+  if (!fs::exists(path)) return std::nullopt;
+  return path;
+}
+
+CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input) {
+#ifdef ATTENIO_CLI_PATH
+  const TempFolder folder;
+  const std::string in = folder / "in", out = folder / "out", err = folder / "err";
+  WriteWhole(in, input);
+  const std::string command = ATTENIO_CLI_PATH;
+  std::vector<char*> argv{const_cast<char*>(command.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) {
+    dup2(open(in.c_str(), O_RDONLY), 0);
+    dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
+    dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
+    execv(command.c_str(), argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadWhole(out), ReadWhole(err)};
+#else
+  (void)arguments;
+  (void)input;
+  throw std::runtime_error("built without the command");
+#endif
+}
+
+}  // namespace attenio::test
