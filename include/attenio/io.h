@@ -189,7 +189,8 @@ struct Traffic {
 struct SolveOptions {
   Quantum quantum;        // of the kernel that will run the schedule
   int64_t threads = 1;    // workers that run the call; influences the query tile only
-  int64_t out_bytes = 4;  // accumulators of O and the scores
+  int64_t packed_bytes = 4;  // an element of Q, K, V as the kernel reads it (packing may widen 16-bit inputs)
+  int64_t out_bytes = 4;     // accumulators of O and the scores
 };
 
 // The schedule that moves least across the L2 boundary among query-resident ones that fit (theory: AttenIO, ASPLOS 2026,

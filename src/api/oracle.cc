@@ -1,0 +1,105 @@
+#include "api/oracle.h"
+
+#include <cmath>
+#include <limits>
+
+#include "api/validate.h"
+#include "base/bits.h"
+
+namespace attenio {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Load(const void* base, DType type, int64_t element) {
+  if (type == DType::kBool) return static_cast<const uint8_t*>(base)[element];
+  return WithFloatType(type, [&](auto* t) { return double{ToFloat(static_cast<decltype(t)>(base)[element])}; });
+}
+
+struct Row {
+  const AttentionDesc& d;
+  const Operands& o;
+  int64_t batch, head, query, position;
+
+  int64_t kv_head() const { return head / (d.q_heads / d.kv_heads); }
+
+  // What the mask adds to the score of a key; -inf excludes it.
+  double Mask(int64_t key) const {
+    const MaskDesc& m = d.mask;
+    if (!m.dtype) return 0;
+    if (key >= m.kv_len) return -kInfinity;
+    const double value = Load(o.mask, *m.dtype, batch * m.batch + head * m.head + query * m.query + key * m.key);
+    return *m.dtype != DType::kBool ? value : value != 0 ? 0 : -kInfinity;
+  }
+
+  bool InBand(int64_t key) const {
+    if (d.causal && key > position) return false;
+    if (d.window_left != kUnbounded && key < position - d.window_left) return false;
+    return d.window_right == kUnbounded || key <= position + d.window_right;
+  }
+
+  double Score(int64_t key, double* magnitude) const {
+    const int64_t q = batch * d.q.batch + head * d.q.head + query * d.q.row;
+    const int64_t k = batch * d.k.batch + kv_head() * d.k.head + key * d.k.row;
+    double s = 0, sum = 0;
+    for (int64_t c = 0; c < d.qk_dim; ++c) {
+      const double term = Load(o.q, d.dtype, q + c * d.q.element) * Load(o.k, d.dtype, k + c * d.k.element);
+      s += term;
+      sum += std::abs(term);
+    }
+    *magnitude = std::abs(*d.scale) * sum;
+    s *= *d.scale;
+    if (d.softcap > 0) s = d.softcap * std::tanh(s / d.softcap);
+    if (d.alibi) s += double{o.alibi[head]} * static_cast<double>(key - position);
+    return s;
+  }
+
+  double Value(int64_t key, int64_t c) const {
+    return Load(o.v, d.dtype, batch * d.v.batch + kv_head() * d.v.head + key * d.v.row + c * d.v.element);
+  }
+};
+
+}  // namespace
+
+OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head, int64_t query) {
+  const Result<AttentionDesc> resolved = Resolve(desc);
+  const AttentionDesc& d = resolved.ok() ? *resolved : desc;
+  const int64_t position = query + (d.offsets != nullptr ? d.offsets[batch] : d.offset);
+  const Row row{d, operands, batch, q_head, query, position};
+  const int64_t kv_len = d.kv_lens != nullptr ? d.kv_lens[batch] : d.kv_len;
+  OracleRow result{.out = std::vector<double>(static_cast<size_t>(d.v_dim), 0.0), .magnitude = std::vector<double>(static_cast<size_t>(d.v_dim), 0.0)};
+  std::vector<std::pair<int64_t, double>> scores;
+  double max = d.sinks ? double{operands.sinks[q_head]} : -kInfinity;
+  for (int64_t j = 0; j < kv_len; ++j) {
+    const double mask = row.InBand(j) ? row.Mask(j) : -kInfinity;
+    if (mask == -kInfinity) continue;
+    double magnitude = 0;
+    const double s = row.Score(j, &magnitude) + mask;
+    result.score_bound = std::fmax(result.score_bound, magnitude);
+    if (s == -kInfinity) continue;
+    scores.emplace_back(j, s);
+    max = s > max || std::isnan(s) ? s : max;
+  }
+  result.allowed = static_cast<int64_t>(scores.size());
+  result.lse = max;
+  if (scores.empty()) return result;
+  double sum = d.sinks ? std::exp(operands.sinks[q_head] - max) : 0;
+  for (auto& [j, s] : scores) sum += s = std::exp(s - max);
+  for (const auto& [j, p] : scores) {
+    for (int64_t c = 0; c < d.v_dim; ++c) {
+      const double term = p / sum * row.Value(j, c);
+      result.out[static_cast<size_t>(c)] += term;
+      result.magnitude[static_cast<size_t>(c)] += std::abs(term);
+    }
+  }
+  result.lse = max + std::log(sum);
+  return result;
+}
+
+double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type) {
+  const double magnitude = row.magnitude[static_cast<size_t>(c)];
+  return UnitRoundoff(out_type) * std::abs(row.out[static_cast<size_t>(c)]) + 2 * UnitRoundoff(probability_type) * magnitude +
+         16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude;
+}
+
+}  // namespace attenio

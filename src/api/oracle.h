@@ -1,0 +1,32 @@
+// The f64 reference: attention computed row by row in double precision from the inputs as stored, and the error that a kernel
+// may make on each output element. For tests and for verifying benchmarks; slow on purpose.
+#ifndef ATTENIO_SRC_API_ORACLE_H_
+#define ATTENIO_SRC_API_ORACLE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "attenio/attention.h"
+
+namespace attenio {
+
+// One query row. An element of `out` may differ by at most
+//   u(out type) |out| + 2 u(P) magnitude + 16 u(f32) (1 + score_bound) magnitude
+// where P is the type in which the kernel multiplies probabilities.
+struct OracleRow {
+  std::vector<double> out;        // v_dim
+  std::vector<double> magnitude;  // v_dim: sum_j p_j |v_j|
+  double score_bound = 0;         // max_j |scale| sum_c |q_c k_jc| over allowed keys
+  double lse = 0;                 // natural, sink included
+  int64_t allowed = 0;            // keys
+};
+
+// `desc` as the caller gave it or resolved; must be valid (Plan::Create accepts it).
+OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head, int64_t query);
+
+// 2 u(P) magnitude + ... as above, for element c.
+double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type);
+
+}  // namespace attenio
+
+#endif  // ATTENIO_SRC_API_ORACLE_H_

@@ -1,0 +1,154 @@
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+#include "api/explain.h"
+#include "api/validate.h"
+#include "attenio/attention.h"
+#include "base/math.h"
+#include "exec/run.h"
+
+namespace attenio {
+
+struct Plan::Impl {
+  Problem problem;
+  Machine machine;
+  std::string rejected;  // kernels passed over, with reasons
+  std::string solved;    // "solved" or "given"
+};
+
+namespace {
+
+Shape ShapeOf(const AttentionDesc& d) {
+  return {.batch = d.batch, .q_heads = d.q_heads, .kv_heads = d.kv_heads, .q_len = d.q_len, .kv_len = d.kv_len,
+          .qk_dim = d.qk_dim, .v_dim = d.v_dim, .element_bytes = ElementBytes(d.dtype), .offset = d.offset,
+          .left = d.window_left, .right = d.causal ? 0 : d.window_right};
+}
+
+// A given schedule may name the L2 tile only; the strip is then one register tile high.
+Status CompleteSchedule(const Quantum& quantum, Schedule* s) {
+  if (s->levels.empty()) return Status::Error(Code::kInvalidArgument, "schedule has no level, expected at least one like 512x128");
+  if (s->levels.size() < 2) s->levels.push_back({.level = "L1", .queries = quantum.rows, .keys = s->levels[0].keys});
+  if (s->levels.size() < 3) s->levels.push_back({.level = "reg", .dataflow = Dataflow::kScoreResident, .queries = quantum.rows, .keys = quantum.keys});
+  for (int i = 0; i < 2; ++i) {
+    if (s->levels[i].dataflow == Dataflow::kQueryResident) continue;
+    return Status::Error(Code::kUnsupported, "schedule level %s is %s, the executor runs query-resident levels", s->levels[i].level.c_str(),
+                         Name(s->levels[i].dataflow));
+  }
+  // Kernels begin a strip at a register tile and visit whole key panels.
+  s->levels[1].queries = RoundUp(std::min(s->levels[1].queries, RoundUp(s->levels[0].queries, quantum.rows)), quantum.rows);
+  if (s->levels[1].keys < s->levels[0].keys && s->levels[1].keys % quantum.keys != 0) {
+    return Status::Error(Code::kInvalidArgument, "schedule level %s has %lld keys, expected a multiple of the kernel's %lld or those of the level above",
+                         s->levels[1].level.c_str(), static_cast<long long>(s->levels[1].keys), static_cast<long long>(quantum.keys));
+  }
+  return {};
+}
+
+Result<Schedule> ChooseSchedule(const Problem& p, const Machine& machine, const std::string& given) {
+  Result<Schedule> schedule = Schedule();
+  if (given.empty()) {
+    const int64_t row_bytes = p.kernel->q_row_bytes(std::max<int64_t>(1, p.shape.qk_dim));
+    schedule = Solve(p.shape, machine, {.quantum = p.kernel->quantum, .threads = p.workers,
+                                        .packed_bytes = std::max<int64_t>(1, row_bytes / std::max<int64_t>(1, p.shape.qk_dim))});
+  } else {
+    schedule = Schedule::Parse(given);
+  }
+  if (!schedule.ok()) return schedule;
+  if (Status s = CompleteSchedule(p.kernel->quantum, &*schedule); !s.ok()) return s;
+  return schedule;
+}
+
+// K and V packed for the heads in flight may take half of the last-level cache: the other half streams Q and O.
+int64_t WaveBytes(const Machine& machine) {
+  int64_t largest = int64_t{8} << 20;
+  for (const MemoryLevel& level : machine.levels) largest = std::max(largest, level.bytes);
+  return largest / 2;
+}
+
+Status CheckWorkspace(const Problem& p, const Operands& operands, std::span<std::byte> workspace) {
+  if (Status s = CheckOperands(p.desc, operands); !s.ok()) return s;
+  if (workspace.size() >= static_cast<size_t>(p.workspace_bytes) && (workspace.data() != nullptr || p.workspace_bytes == 0)) return {};
+  return Status::Error(Code::kWorkspaceTooSmall, "workspace has %zu bytes, expected %lld", workspace.size(), static_cast<long long>(p.workspace_bytes));
+}
+
+}  // namespace
+
+Result<Plan> Plan::Create(const AttentionDesc& desc, const Options& options) {
+  Result<AttentionDesc> resolved = Resolve(desc);
+  if (!resolved.ok()) return resolved.status();
+  if (options.workers < 0) return Status::Error(Code::kInvalidArgument, "workers is %d, expected 0 (the machine's cores) or more", options.workers);
+  auto impl = std::make_shared<Impl>();
+  impl->machine = options.machine != nullptr ? *options.machine : ThisMachine();
+  Problem& p = impl->problem;
+  p.desc = *resolved;
+  if (desc.offsets != nullptr) p.offsets.assign(desc.offsets, desc.offsets + desc.batch);
+  if (desc.kv_lens != nullptr) p.kv_lens.assign(desc.kv_lens, desc.kv_lens + desc.batch);
+  p.desc.offsets = p.desc.kv_lens = nullptr;  // the copies count from here on
+  p.shape = ShapeOf(p.desc);
+  p.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, impl->machine.cores));
+  p.kernel = SelectKernel(p.desc.dtype, p.desc.qk_dim, p.desc.v_dim, options.kernel, &impl->rejected);
+  if (p.kernel == nullptr) {
+    return Status::Error(Code::kUnsupported, "kernel %s: %s", options.kernel.empty() ? "(any)" : options.kernel.c_str(), impl->rejected.c_str());
+  }
+  Result<Schedule> schedule = ChooseSchedule(p, impl->machine, options.schedule);
+  if (!schedule.ok()) return schedule.status();
+  impl->solved = options.schedule.empty() ? "solved" : "given";
+  p.schedule = *schedule;
+  if (Status s = LayOut(&p, WaveBytes(impl->machine)); !s.ok()) return s;
+  return Plan(std::move(impl));
+}
+
+size_t Plan::workspace_bytes() const { return static_cast<size_t>(impl_->problem.workspace_bytes); }
+int Plan::workers() const { return impl_->problem.workers; }
+const Shape& Plan::shape() const { return impl_->problem.shape; }
+const Schedule& Plan::schedule() const { return impl_->problem.schedule; }
+const char* Plan::kernel() const { return impl_->problem.kernel->name; }
+Quantum Plan::quantum() const { return impl_->problem.kernel->quantum; }
+int64_t Plan::phases() const { return NumPhases(impl_->problem); }
+int64_t Plan::tasks(int64_t phase) const { return phase < 0 || phase >= phases() ? 0 : NumTasks(impl_->problem, phase); }
+
+std::string Plan::Explain() const { return ExplainProblem(impl_->problem, impl_->machine, impl_->rejected, impl_->solved); }
+
+Status Plan::Run(const Operands& operands, std::span<std::byte> workspace, const Parallel& parallel) const {
+  const Problem& p = impl_->problem;
+  if (Status s = CheckWorkspace(p, operands, workspace); !s.ok()) return s;
+  if (parallel.run == nullptr) return Status::Error(Code::kInvalidArgument, "parallel.run is null");
+  if (parallel.workers > p.workers) {
+    return Status::Error(Code::kInvalidArgument, "parallel has %d workers, but the plan was made for at most %d (Options::workers)", parallel.workers, p.workers);
+  }
+  RunAll(p, operands, workspace.data(), parallel);
+  return {};
+}
+
+Status Plan::RunTask(const Operands& operands, std::span<std::byte> workspace, int64_t phase, int64_t task, int worker) const {
+  const Problem& p = impl_->problem;
+  if (Status s = CheckWorkspace(p, operands, workspace); !s.ok()) return s;
+  if (phase < 0 || phase >= phases() || task < 0 || task >= tasks(phase)) {
+    return Status::Error(Code::kInvalidArgument, "phase %lld task %lld, expected phase below %lld and task below its count", static_cast<long long>(phase),
+                         static_cast<long long>(task), static_cast<long long>(phases()));
+  }
+  if (worker < 0 || worker >= p.workers) return Status::Error(Code::kInvalidArgument, "worker is %d, expected 0..%d", worker, p.workers - 1);
+  attenio::RunTask(p, operands, workspace.data(), phase, task, worker);
+  return {};
+}
+
+Status Attend(const AttentionDesc& desc, const Operands& operands, const Options& options) {
+  Options with_workers = options;
+  const Parallel parallel = OpenMPParallel(options.workers);
+  with_workers.workers = parallel.workers;
+  Result<Plan> plan = Plan::Create(desc, with_workers);
+  if (!plan.ok()) return plan.status();
+  const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
+  if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
+  return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, parallel);
+}
+
+std::vector<KernelInfo> Kernels() {
+  std::vector<KernelInfo> infos;
+  for (const KernelChoice& c : AllKernels()) {
+    infos.push_back({c.name, c.kernel != nullptr ? c.kernel->quantum : Quantum(), c.kernel != nullptr, c.reason});
+  }
+  return infos;
+}
+
+}  // namespace attenio

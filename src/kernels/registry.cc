@@ -1,0 +1,31 @@
+// The ordered list of kernels: first fit wins, every rejection keeps its reason.
+#include "kernels/kernels.h"
+
+namespace attenio {
+namespace {
+
+std::vector<KernelChoice> Build() {
+  std::vector<KernelChoice> all;
+  all.push_back({&PlainKernel(), PlainKernel().name, ""});
+  return all;
+}
+
+}  // namespace
+
+const std::vector<KernelChoice>& AllKernels() {
+  static const std::vector<KernelChoice> all = Build();
+  return all;
+}
+
+const KernelSet* SelectKernel(DType dtype, int64_t qk_dim, int64_t v_dim, std::string_view name, std::string* rejected) {
+  for (const KernelChoice& choice : AllKernels()) {
+    if (!name.empty() && name != choice.name) continue;
+    const char* why = choice.kernel == nullptr ? choice.reason.c_str() : choice.kernel->accepts(dtype, qk_dim, v_dim);
+    if (why == nullptr) return choice.kernel;
+    *rejected += (rejected->empty() ? "" : "; ") + std::string(choice.name) + ": " + why;
+  }
+  if (rejected->empty()) *rejected = "no kernel of that name";
+  return nullptr;
+}
+
+}  // namespace attenio
