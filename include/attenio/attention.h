@@ -114,6 +114,7 @@ class ATTENIO_API Plan {
   const Schedule& schedule() const;
   const char* kernel() const;
   Quantum quantum() const;
+  DType probability_type() const;  // of the kernel: in which weights are multiplied with V
   // Shape, machine, kernel and why not the others, schedule, predicted traffic against the bound: text for people.
   std::string Explain() const;
 
@@ -131,6 +132,7 @@ ATTENIO_API Status Attend(const AttentionDesc& desc, const Operands& operands, c
 struct KernelInfo {
   std::string name;
   Quantum quantum;
+  DType probability_type = DType::kF32;  // in which weights are multiplied with V
   bool available = false;
   std::string reason;  // empty when available
 };

@@ -104,6 +104,7 @@ const Shape& Plan::shape() const { return impl_->problem.shape; }
 const Schedule& Plan::schedule() const { return impl_->problem.schedule; }
 const char* Plan::kernel() const { return impl_->problem.kernel->name; }
 Quantum Plan::quantum() const { return impl_->problem.kernel->quantum; }
+DType Plan::probability_type() const { return impl_->problem.kernel->probability_type; }
 int64_t Plan::phases() const { return NumPhases(impl_->problem); }
 int64_t Plan::tasks(int64_t phase) const { return phase < 0 || phase >= phases() ? 0 : NumTasks(impl_->problem, phase); }
 
@@ -146,7 +147,12 @@ Status Attend(const AttentionDesc& desc, const Operands& operands, const Options
 std::vector<KernelInfo> Kernels() {
   std::vector<KernelInfo> infos;
   for (const KernelChoice& c : AllKernels()) {
-    infos.push_back({c.name, c.kernel != nullptr ? c.kernel->quantum : Quantum(), c.kernel != nullptr, c.reason});
+    KernelInfo info{.name = c.name, .available = c.kernel != nullptr, .reason = c.reason};
+    if (c.kernel != nullptr) {
+      info.quantum = c.kernel->quantum;
+      info.probability_type = c.kernel->probability_type;
+    }
+    infos.push_back(info);
   }
   return infos;
 }

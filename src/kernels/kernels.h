@@ -88,6 +88,7 @@ struct BlockArgs {
 struct KernelSet {
   const char* name;
   Quantum quantum;
+  DType probability_type;  // in which weights are multiplied with V; the tolerance rule depends on it
   // Which element types q, k, v may have is told by `accepts`: nullptr, or why not (static text).
   const char* (*accepts)(DType dtype, int64_t qk_dim, int64_t v_dim);
   int64_t (*q_row_bytes)(int64_t qk_dim);

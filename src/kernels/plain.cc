@@ -110,6 +110,7 @@ template <int64_t kRows, int64_t kKeys>
 constexpr KernelSet Plain(const char* name) {
   return {.name = name,
           .quantum = {kRows, kKeys, 1},
+          .probability_type = DType::kF32,
           .accepts = Accepts,
           .q_row_bytes = RowBytes,
           .k_row_bytes = RowBytes,
