@@ -44,7 +44,7 @@ struct Shape {
   // Keys that at least one / every row of `rows` may attend (an empty range begins and ends at the same key).
   ATTENIO_API Range AnyKeys(Range rows) const;
   ATTENIO_API Range AllKeys(Range rows) const;
-  // (row, key) pairs that are allowed, per KV head.
+  // (row, key) pairs that are allowed, per KV head; held at INT64_MAX when there are more.
   ATTENIO_API int64_t AllowedPairs() const;
   // 2 batch q_heads n m (qk_dim + v_dim), counting allowed pairs only (exact, not "half for causal").
   ATTENIO_API double Flops() const;
@@ -126,7 +126,8 @@ struct Schedule {
   Packing packing = Packing::kHead;
 
   ATTENIO_API std::string ToString() const;
-  // Inverse of ToString. Levels may be given as "512x128" alone (query-resident; names L2, L1, reg from the outside in).
+  // Inverse of ToString. A level may be given as "512x128" (query-resident) or "score-resident:512x128"; it is then called L2,
+  // L1 or reg by its place. kInvalidArgument names the word that is wrong: unknown, twice there, a size that is not 1..2^63-1.
   ATTENIO_API static Result<Schedule> Parse(std::string_view text);
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
@@ -146,8 +147,8 @@ struct Step {
   Range keys;            // clipped to what these rows may attend
   Range dims;            // qk_dim for kQK, v_dim for kPV; all of them otherwise
   Range features;
-  bool first = false;    // no earlier step has touched these rows' accumulators
-  bool last = false;     // no later step will
+  bool first = false;    // no earlier step of this operation has touched these rows
+  bool last = false;     // no later step of this operation will
   bool edge = false;     // some (row, key) pair of the ranges is not allowed
   Range next_queries;    // the step that follows; empty after the last one
   Range next_keys;
@@ -167,13 +168,16 @@ class StepVisitor {
   void (*call_)(void*, const Step&);
 };
 
-// The outermost query tiles of one KV head: independent units of work.
+// The outermost query tiles of one KV head: independent units of work. One where the outermost level shares K and V between
+// all rows (key-resident, unfused). No rows: no tiles.
 ATTENIO_API int64_t NumTiles(const Schedule& schedule, const Shape& shape);
 ATTENIO_API Range TileQueries(const Schedule& schedule, const Shape& shape, int64_t tile);
 
 // The only function that turns a Schedule into a sequence: calls `visit` for every step of the rows `queries` of one KV head,
-// expanding the first `depth` levels of the schedule (0 = all). Every allowed (row, key) pair is in exactly one step of each
-// operation; steps without an allowed pair are left out.
+// expanding the first `depth` levels of the schedule (0 = all, and the operations of score-resident tiles with them; when the
+// walk is cut, the tile at the cut is one kFused step). Every allowed (row, key) pair is in exactly one step of each operation;
+// steps without an allowed pair are left out. Key-block edges are absolute multiples of a level's keys; for given rows the keys
+// ascend. Allocates nothing.
 ATTENIO_API void ForEachStep(const Schedule& schedule, const Shape& shape, Range queries, StepVisitor visit, int depth = 0);
 
 // ---------------------------------------------------------------- Traffic
@@ -194,9 +198,14 @@ struct SolveOptions {
 };
 
 // The schedule that moves least across the L2 boundary among query-resident ones that fit (theory: AttenIO, ASPLOS 2026,
-// Sec. 3, carried to a cache with ways: the streamed block is reserved twice and one way is left for the stream).
-// Key blocks depend on kv_len, dims, element size, quantum and machine only. kInvalidArgument when a machine or shape makes no sense.
+// Sec. 3, carried to a cache with ways: the streamed block is reserved twice and one way is left for the stream), its L1 strip
+// and the register tile. Key blocks depend on dims, element size, quantum and machine only, the L1 strip on the tile besides.
+// kInvalidArgument when a machine or shape makes no sense, or when not even one quantum of scores fits.
 ATTENIO_API Result<Schedule> Solve(const Shape& shape, const Machine& machine, const SolveOptions& options);
+
+// `outer` with the levels of Solve that it does not have, fitted into its innermost tile (same keys, rows rounded to the quantum).
+ATTENIO_API Result<Schedule> Complete(const Schedule& outer, const Shape& shape, const Machine& machine,
+                                      const SolveOptions& options);
 
 }  // namespace attenio
 

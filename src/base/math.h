@@ -25,6 +25,13 @@ inline bool AddInto(int64_t* out, int64_t term) {
   return true;
 }
 
+// a + b, held at the ends of the 64-bit range.
+inline int64_t SaturatingAdd(int64_t a, int64_t b) {
+  int64_t sum;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b < 0 ? INT64_MIN : INT64_MAX;
+}
+
 }  // namespace attenio
 
 #endif  // ATTENIO_SRC_BASE_MATH_H_
