@@ -25,15 +25,14 @@ Shape ShapeOf(const AttentionDesc& d) {
           .left = d.window_left, .right = d.causal ? 0 : d.window_right};
 }
 
-// A given schedule may name the L2 tile only; the strip is then one register tile high.
-Status CompleteSchedule(const Quantum& quantum, Schedule* s) {
-  if (s->levels.empty()) return Status::Error(Code::kInvalidArgument, "schedule has no level, expected at least one like 512x128");
+// What the executor needs of a schedule: a tile and a strip that walk keys for given rows, and strips that kernels can take.
+Status FitExecutor(const Quantum& quantum, Schedule* s) {
+  // A machine without an inner cache has no strip of its own: one register tile.
   if (s->levels.size() < 2) s->levels.push_back({.level = "L1", .queries = quantum.rows, .keys = s->levels[0].keys});
-  if (s->levels.size() < 3) s->levels.push_back({.level = "reg", .dataflow = Dataflow::kScoreResident, .queries = quantum.rows, .keys = quantum.keys});
   for (int i = 0; i < 2; ++i) {
-    if (s->levels[i].dataflow == Dataflow::kQueryResident) continue;
-    return Status::Error(Code::kUnsupported, "schedule level %s is %s, the executor runs query-resident levels", s->levels[i].level.c_str(),
-                         Name(s->levels[i].dataflow));
+    if (s->levels[i].dataflow == Dataflow::kQueryResident || s->levels[i].dataflow == Dataflow::kScoreResident) continue;
+    return Status::Error(Code::kUnsupported, "schedule level %s is %s, the executor runs query-resident and score-resident levels",
+                         s->levels[i].level.c_str(), Name(s->levels[i].dataflow));
   }
   // Kernels begin a strip at a register tile and visit whole key panels.
   s->levels[1].queries = RoundUp(std::min(s->levels[1].queries, RoundUp(s->levels[0].queries, quantum.rows)), quantum.rows);
@@ -45,16 +44,13 @@ Status CompleteSchedule(const Quantum& quantum, Schedule* s) {
 }
 
 Result<Schedule> ChooseSchedule(const Problem& p, const Machine& machine, const std::string& given) {
-  Result<Schedule> schedule = Schedule();
-  if (given.empty()) {
-    const int64_t row_bytes = p.kernel->q_row_bytes(std::max<int64_t>(1, p.shape.qk_dim));
-    schedule = Solve(p.shape, machine, {.quantum = p.kernel->quantum, .threads = p.workers,
-                                        .packed_bytes = std::max<int64_t>(1, row_bytes / std::max<int64_t>(1, p.shape.qk_dim))});
-  } else {
-    schedule = Schedule::Parse(given);
-  }
+  const int64_t row_bytes = p.kernel->q_row_bytes(std::max<int64_t>(1, p.shape.qk_dim));
+  const SolveOptions options{.quantum = p.kernel->quantum, .threads = p.workers,
+                             .packed_bytes = std::max<int64_t>(1, row_bytes / std::max<int64_t>(1, p.shape.qk_dim))};
+  Result<Schedule> schedule = given.empty() ? Solve(p.shape, machine, options) : Schedule::Parse(given);
+  if (schedule.ok() && !given.empty()) schedule = Complete(*schedule, p.shape, machine, options);
   if (!schedule.ok()) return schedule;
-  if (Status s = CompleteSchedule(p.kernel->quantum, &*schedule); !s.ok()) return s;
+  if (Status s = FitExecutor(p.kernel->quantum, &*schedule); !s.ok()) return s;
   return schedule;
 }
 

@@ -91,7 +91,7 @@ class Solver {
  public:
   Solver(const Shape& shape, const Boundaries& boundaries, const SolveOptions& options)
       : boundaries_(boundaries), options_(options) {
-    dims_ = {shape.qk_dim, shape.v_dim, shape.element_bytes, options.out_bytes};
+    dims_ = {shape.qk_dim, shape.v_dim, options.packed_bytes, options.out_bytes};
     outer_bytes_ = UsableBytes(*boundaries.outer);
     if (boundaries.inner != nullptr) inner_bytes_ = UsableBytes(*boundaries.inner);
   }

@@ -34,7 +34,7 @@ Shape Square(int64_t n, int64_t d, int64_t bytes) {
 // The paper's largest tiles come out of the general solver (AttenIO, ASPLOS 2026, Sec. 5: 512 KiB of 2-byte words).
 TEST(Solve, PaperTiles) {
   SolveOptions options;
-  options.out_bytes = 2;
+  options.packed_bytes = options.out_bytes = 2;
   for (const auto& [d, rows] : {std::pair<int64_t, int64_t>{64, 1985}, {128, 1007}}) {
     const Result<Schedule> s = Solve(Square(rows * 8, d, 2), AttenioMachine(), options);
     ASSERT_TRUE(s.ok()) << s.status().message();
@@ -71,6 +71,7 @@ TEST(Solve, TilesFitAndFollowTheQuantum) {
     SolveOptions o;
     o.quantum = {r.Int(1, 32), r.Int(1, 64), r.Int(1, 16)};
     o.threads = r.Int(1, 64);
+    o.packed_bytes = s.element_bytes;
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + Describe(s));
     const Result<Schedule> solved = Solve(s, m, o);
     ASSERT_TRUE(solved.ok()) << solved.status().message();
