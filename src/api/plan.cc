@@ -143,7 +143,10 @@ Status Attend(const AttentionDesc& desc, const Operands& operands, const Options
 std::vector<KernelInfo> Kernels() {
   std::vector<KernelInfo> infos;
   for (const KernelChoice& c : AllKernels()) {
-    KernelInfo info{.name = c.name, .available = c.kernel != nullptr, .reason = c.reason};
+    KernelInfo info;
+    info.name = c.name;
+    info.available = c.kernel != nullptr;
+    info.reason = c.reason;
     if (c.kernel != nullptr) {
       info.quantum = c.kernel->quantum;
       info.probability_type = c.kernel->probability_type;
