@@ -208,6 +208,10 @@ Tensor ReadNpy(const std::string& path) {
   return tensor;
 }
 
+bool NpyHolds(FileType type) {
+  return std::any_of(std::begin(kDescrs), std::end(kDescrs), [=](const Descr& d) { return d.type == type; });
+}
+
 void WriteNpy(const std::string& path, const Tensor& tensor) {
   const char* descr = nullptr;
   for (const Descr& d : kDescrs) {

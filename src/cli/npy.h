@@ -12,7 +12,10 @@ namespace attenio::cli {
 // an element type that attention has no use for, more than 8 dimensions.
 Tensor ReadNpy(const std::string& path);
 
-// Throws InputError when the file cannot be written, or for bf16, which NumPy does not have.
+// False for bf16, which NumPy does not have.
+bool NpyHolds(FileType type);
+
+// Throws InputError when the file cannot be written or cannot hold the type.
 void WriteNpy(const std::string& path, const Tensor& tensor);
 
 }  // namespace attenio::cli

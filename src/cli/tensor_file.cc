@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "cli/error.h"
@@ -43,6 +44,18 @@ Tensor ReadTensor(const std::string& address, const std::string& name) {
   const std::vector<std::string> names = file.names();
   if (names.size() == 1) return file.Read(names[0]);
   Refuse("{} has no tensor '{}'; choose one with {}:TENSOR from {}", parsed.path, name, parsed.path, fmt::join(names, ", "));
+}
+
+void CheckOutputs(const std::vector<TensorOutput>& outputs) {
+  std::set<std::string> places;
+  for (const TensorOutput& output : outputs) {
+    const Address parsed = Parse(output.address);
+    if (parsed.npy && !NpyHolds(output.tensor.type)) {
+      Refuse("{}: a .npy file cannot hold {}; write to a .safetensors file or convert", parsed.path, Name(output.tensor.type));
+    }
+    const std::string tensor = parsed.npy ? "" : parsed.tensor.empty() ? output.name : parsed.tensor;
+    if (!places.insert(parsed.path + ":" + tensor).second) Refuse("two outputs go to {}", output.address);
+  }
 }
 
 void WriteTensors(const std::vector<TensorOutput>& outputs) {

@@ -18,6 +18,10 @@ struct TensorOutput {
   Tensor tensor;
 };
 
+// Whether WriteTensors could write tensors of these types to these addresses, before any work: throws InputError for a bad
+// address, for a type the file cannot hold, or when two outputs are the same tensor. Looks at no shapes or bytes.
+void CheckOutputs(const std::vector<TensorOutput>& outputs);
+
 // Writes each output; those that name the same .safetensors file go into it together. Throws InputError.
 void WriteTensors(const std::vector<TensorOutput>& outputs);
 

@@ -14,7 +14,7 @@
 namespace attenio::cli {
 namespace {
 
-using test::TempFolder;
+using testing::TempFolder;
 
 const char* const kWords[] = {"99999999999", "-1", "18446744073709551615", "9223372036854775807", "1e9", "[", "]", "{", "}",
                               "\"", "'", ",", ":", "null", "True", "\xff\xfe", "F64", ">f4", "|O", "()", "0"};
@@ -46,11 +46,11 @@ void Fuzz(const std::string& sample, size_t header, int mutations, Read read) {
   int accepted = 0, refused = 0;
   for (int seed = 0; seed < mutations; ++seed) {
     std::mt19937_64 random(static_cast<uint64_t>(seed));
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const bool everywhere = seed % 8 == 0;
     const std::string damaged =
         everywhere ? Mutate(sample, random) : Mutate(sample.substr(0, header), random) + sample.substr(header);
-    test::WriteWhole(folder / "file", damaged);
+    testing::WriteWhole(folder / "file", damaged);
     try {
       read(folder / "file");
       ++accepted;
@@ -74,7 +74,7 @@ void ReadEveryElement(const Tensor& t) {
 TEST(FileFuzz, Npy) {
   const TempFolder folder;
   WriteNpy(folder / "a.npy", MakeTensor(FileType::kF32, {2, 3, 4}));
-  Fuzz(test::ReadWhole(folder / "a.npy"), 80, kMutations,
+  Fuzz(testing::ReadWhole(folder / "a.npy"), 80, kMutations,
        [](const std::string& path) { ReadEveryElement(ReadNpy(path)); });
 }
 
@@ -82,7 +82,7 @@ TEST(FileFuzz, Safetensors) {
   const TempFolder folder;
   WriteSafetensors(folder / "a.safetensors",
                    {{"q", MakeTensor(FileType::kBF16, {2, 3})}, {"mask", MakeTensor(FileType::kBool, {4})}});
-  const std::string sample = test::ReadWhole(folder / "a.safetensors");
+  const std::string sample = testing::ReadWhole(folder / "a.safetensors");
   Fuzz(sample, sample.size() - 16, kMutations, [](const std::string& path) {
     const SafetensorsFile file(path);
     for (const std::string& name : file.names()) ReadEveryElement(file.Read(name));

@@ -8,8 +8,8 @@
 namespace attenio::cli {
 namespace {
 
-using test::TempFolder;
-using test::WriteWhole;
+using testing::TempFolder;
+using testing::WriteWhole;
 
 // A version 1 file with this header text and data.
 std::string Npy(std::string header, const std::string& data) {
@@ -59,7 +59,7 @@ TEST(Npy, WhatIsWrittenIsRead) {
 TEST(Npy, DataIsAlignedAsNumPyDoes) {
   const TempFolder folder;
   WriteNpy(folder / "a.npy", MakeTensor(FileType::kF32, {3}));
-  const std::string file = test::ReadWhole(folder / "a.npy");
+  const std::string file = testing::ReadWhole(folder / "a.npy");
   EXPECT_EQ((file.size() - 12) % 64, 0u);
   EXPECT_EQ(file[file.size() - 13], '\n');
 }

@@ -9,8 +9,8 @@
 namespace attenio::cli {
 namespace {
 
-using test::TempFolder;
-using test::WriteWhole;
+using testing::TempFolder;
+using testing::WriteWhole;
 
 // A file with this header and data whose length field says `length` (-1: the truth).
 std::string File(const std::string& header, const std::string& data, int64_t length = -1) {

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace attenio::test {
+namespace attenio::testing {
 namespace fs = std::filesystem;
 
 TempFolder::TempFolder() {
@@ -75,4 +75,4 @@ CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::s
 #endif
 }
 
-}  // namespace attenio::test
+}  // namespace attenio::testing

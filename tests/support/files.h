@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attenio::test {
+namespace attenio::testing {
 
 // A new empty folder that is removed with everything in it.
 class TempFolder {
@@ -39,6 +39,6 @@ struct CommandResult {
 // Runs the attenio command with these arguments and `input` on its stdin.
 CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input = "");
 
-}  // namespace attenio::test
+}  // namespace attenio::testing
 
 #endif  // ATTENIO_TESTS_SUPPORT_FILES_H_

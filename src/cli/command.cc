@@ -1,0 +1,82 @@
+#include "cli/command.h"
+
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+namespace attenio::cli {
+
+void RunOptions::AddTo(CLI::App& app) {
+  app.add_option("--kernel", kernel, "Use this kernel (attenio info lists them)");
+  app.add_option("--schedule", schedule, "Use this schedule, e.g. 512x128 or L2:query-resident:420x128");
+  app.add_option("--threads", threads, "Threads (default: as many as OpenMP would use)")->check(CLI::Range(1, 1024));
+}
+
+Options RunOptions::ForPlan(int workers) const {
+  if (!schedule.empty()) {
+    const Result<Schedule> parsed = Schedule::Parse(schedule);
+    if (!parsed.ok()) Refuse("--schedule: {}", parsed.status().message());
+  }
+  Options options;
+  options.kernel = kernel;
+  options.schedule = schedule;
+  options.workers = workers;
+  return options;
+}
+
+void RequireKnownKernel(const std::string& kernel) {
+  std::vector<std::string> names;
+  for (const KernelInfo& info : Kernels()) names.push_back(info.name);
+  if (!kernel.empty() && std::find(names.begin(), names.end(), kernel) == names.end()) {
+    Refuse("--kernel {}: not one of {}", kernel, fmt::join(names, ", "));
+  }
+}
+
+Executor::Executor(int threads) : openmp_(OpenMPParallel(threads)) {
+  if (threads > openmp_.workers) pool_ = std::make_unique<ThreadPool>(threads);
+}
+
+Parallel Executor::parallel() { return pool_ ? pool_->parallel() : openmp_; }
+
+void Require(const Status& status) {
+  if (!status.ok()) Refuse("{}", status.message());
+}
+
+DType ParseDType(const std::string& text, const char* option) {
+  for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (text == Name(type)) return type;
+  }
+  Refuse("{} {}: expected f32, bf16 or f16", option, text);
+}
+
+PreparedPlan::PreparedPlan(const AttentionDesc& desc, const Options& options) {
+  Result<Plan> plan = Plan::Create(desc, options);
+  status_ = plan.status();
+  if (!plan.ok()) return;
+  plan_ = *plan;
+  workspace_.resize(plan_->workspace_bytes());
+}
+
+Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() {
+  if (terminal_ && last_ > 0) fmt::print(stderr, "\r\x1b[K");
+}
+
+void Progress::Update(int64_t done, int64_t total, const std::string& detail) {
+  const double now = Seconds();
+  if (!terminal_ || now - last_ < 0.1) return;  // a person reads no faster
+  last_ = now;
+  fmt::print(stderr, "\r\x1b[K{} {}/{} {}", what_, done, total, detail);
+  std::fflush(stderr);
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace attenio::cli
