@@ -1,11 +1,12 @@
 // The ordered list of kernels: first fit wins, every rejection keeps its reason.
+#include "kernels/f32.h"
 #include "kernels/kernels.h"
 
 namespace attenio {
 namespace {
 
 std::vector<KernelChoice> Build() {
-  std::vector<KernelChoice> all;
+  std::vector<KernelChoice> all = F32Kernels();
   all.push_back({&PlainKernel(), PlainKernel().name, ""});
   return all;
 }

@@ -1,0 +1,103 @@
+// One strip of rows against one packed key block, tile by tile: QK, softmax, PV.
+#if defined(ATTENIO_SRC_KERNELS_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATTENIO_SRC_KERNELS_STEP_INL_H_
+#undef ATTENIO_SRC_KERNELS_STEP_INL_H_
+#else
+#define ATTENIO_SRC_KERNELS_STEP_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/math.h"
+#include "hwy/highway.h"
+#include "kernels/kernels.h"
+#include "kernels/modify-inl.h"
+#include "kernels/softmax-inl.h"
+#include "kernels/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attenio {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Fills in the allowed keys of every row; returns the panels that hold any.
+HWY_INLINE Range SetLimits(const BlockArgs& args, int64_t row, int rows, TileState& t) {
+  const Modifiers* m = args.modifiers;
+  int64_t last = args.keys_end;
+  if (m != nullptr && m->mask.base != nullptr) last = std::min(last, m->mask_keys - args.first_key);
+  int64_t any_begin = INT64_MAX, any_end = 0;
+  for (int r = 0; r < rows; ++r) {
+    int64_t begin = args.keys_begin, end = last;
+    if (m != nullptr && m->begin != nullptr) begin = std::max(begin, m->begin[row + r] - args.first_key);
+    if (m != nullptr && m->end != nullptr) end = std::min(end, m->end[row + r] - args.first_key);
+    if (begin >= end) begin = end = 0;
+    t.begin[r] = begin;
+    t.end[r] = end;
+    if (begin < end) any_begin = std::min(any_begin, begin);
+    any_end = std::max(any_end, end);
+  }
+  if (any_end == 0) return {0, 0};
+  return {any_begin / kPanelKeys, CeilDiv(any_end, kPanelKeys)};
+}
+
+HWY_INLINE void Softmax(const BlockArgs& args, int64_t row, int rows, Range panels, TileState& t, float* s) {
+  const Modifiers* m = args.modifiers;
+  if (m != nullptr && (m->softcap != 0 || m->slope != nullptr || m->mask.base != nullptr)) {
+    ModifyRows(args, t, row, rows, s);
+  }
+  for (int r = 0; r < rows; ++r) {
+    ClipRow(t, r, s + r * kPanelKeys);
+    MaxRow(t, r, s + r * kPanelKeys);
+  }
+  UpdateMax(t, rows, args.exp_scale, args.max + row);
+  const float scale = args.exp_scale;
+  if (!args.finite_v) {
+    ExpRows<true, true>(t, rows, scale, panels.begin, panels.end, s);
+  } else if (scale != 1) {
+    ExpRows<true, false>(t, rows, scale, panels.begin, panels.end, s);
+  } else {
+    ExpRows<false, false>(t, rows, scale, panels.begin, panels.end, s);
+  }
+  UpdateSum(t, rows, args.sum + row);
+}
+
+HWY_INLINE void Tile(const BlockArgs& args, int64_t row, int rows, TileState& t, float* s) {
+  const Range panels = SetLimits(args, row, rows, t);
+  if (panels.empty()) return;
+  const float* q = static_cast<const float*>(args.q) + row * args.qk_dim;
+  kQkRows[rows](q, static_cast<const float*>(args.k), args.qk_dim, panels.begin, panels.end, s);
+  Softmax(args, row, rows, panels, t, s);
+  const PvArgs pv = {.p = s,
+                     .v = static_cast<const float*>(args.v),
+                     .alpha = t.alpha,
+                     .out = args.out + row * args.out_stride,
+                     .panel_stride = RoundUp(args.block_keys, kPanelKeys) * kPanelDims,
+                     .begin = panels.begin,
+                     .end = panels.end,
+                     .vectors = CeilDiv(args.v_dim, kLanes),
+                     .out_stride = args.out_stride};
+  if (args.finite_v) {
+    kPvRows[rows](pv);
+  } else {
+    PvCareful(pv, rows);
+  }
+}
+
+inline void Block(const BlockArgs& args) {
+  TileState& t = *static_cast<TileState*>(args.scratch);
+  float* s = reinterpret_cast<float*>(&t + 1);
+  for (int64_t row = 0; row < args.rows; row += kTileRows) {
+    Tile(args, row, static_cast<int>(std::min<int64_t>(kTileRows, args.rows - row)), t, s);
+  }
+}
+
+inline int64_t ScratchBytes(int64_t, int64_t block_keys, int64_t, int64_t) {
+  return static_cast<int64_t>(sizeof(TileState)) + CeilDiv(block_keys, kPanelKeys) * kPanelScores * 4;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attenio
+HWY_AFTER_NAMESPACE();
+
+#endif  // ATTENIO_SRC_KERNELS_STEP_INL_H_
