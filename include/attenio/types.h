@@ -24,7 +24,7 @@ constexpr int64_t ElementBytes(DType t) {
 
 // Unit roundoff of a floating-point type (round to nearest).
 constexpr double UnitRoundoff(DType t) {
-  return t == DType::kF32 ? 0x1p-24 : t == DType::kBF16 ? 0x1p-9 : t == DType::kF16 ? 0x1p-11 : 0;
+  return t == DType::kF32 ? 0x1p-24 : t == DType::kBF16 ? 0x1p-8 : t == DType::kF16 ? 0x1p-11 : 0;
 }
 
 constexpr const char* Name(DType t) {

@@ -59,6 +59,9 @@ struct Row {
   }
 };
 
+// Half of the smallest positive number of a type.
+double HalfSmallest(DType t) { return t == DType::kF16 ? 0x1p-25 : t == DType::kBF16 ? 0x1p-134 : 0x1p-150; }
+
 }  // namespace
 
 OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head, int64_t query) {
@@ -67,7 +70,8 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   const int64_t position = query + (d.offsets != nullptr ? d.offsets[batch] : d.offset);
   const Row row{d, operands, batch, q_head, query, position};
   const int64_t kv_len = d.kv_lens != nullptr ? d.kv_lens[batch] : d.kv_len;
-  OracleRow result{.out = std::vector<double>(static_cast<size_t>(d.v_dim), 0.0), .magnitude = std::vector<double>(static_cast<size_t>(d.v_dim), 0.0)};
+  OracleRow result;
+  for (auto* column : {&result.out, &result.magnitude, &result.values}) column->assign(static_cast<size_t>(d.v_dim), 0.0);
   std::vector<std::pair<int64_t, double>> scores;
   double max = d.sinks ? double{operands.sinks[q_head]} : -kInfinity;
   for (int64_t j = 0; j < kv_len; ++j) {
@@ -87,7 +91,8 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   for (auto& [j, s] : scores) sum += s = std::exp(s - max);
   for (const auto& [j, p] : scores) {
     for (int64_t c = 0; c < d.v_dim; ++c) {
-      const double term = p / sum * row.Value(j, c);
+      const double value = row.Value(j, c), term = p / sum * value;
+      result.values[static_cast<size_t>(c)] += std::abs(value);
       result.out[static_cast<size_t>(c)] += term;
       result.magnitude[static_cast<size_t>(c)] += std::abs(term);
     }
@@ -99,7 +104,8 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
 double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type) {
   const double magnitude = row.magnitude[static_cast<size_t>(c)];
   return UnitRoundoff(out_type) * std::abs(row.out[static_cast<size_t>(c)]) + 2 * UnitRoundoff(probability_type) * magnitude +
-         16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude;
+         16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude + HalfSmallest(out_type) +
+         0x1p-126 * row.values[static_cast<size_t>(c)];
 }
 
 }  // namespace attenio

@@ -11,11 +11,13 @@
 namespace attenio {
 
 // One query row. An element of `out` may differ by at most
-//   u(out type) |out| + 2 u(P) magnitude + 16 u(f32) (1 + score_bound) magnitude
-// where P is the type in which the kernel multiplies probabilities.
+//   u(out type) |out| + 2 u(P) magnitude + 16 u(f32) (1 + score_bound) magnitude + underflow
+// where P is the type in which the kernel multiplies probabilities. Underflow: weights below the f32 normal range are flushed,
+// and an output below the normal range of its type is rounded to a multiple of its smallest number.
 struct OracleRow {
   std::vector<double> out;        // v_dim
   std::vector<double> magnitude;  // v_dim: sum_j p_j |v_j|
+  std::vector<double> values;     // v_dim: sum_j |v_j| over allowed keys
   double score_bound = 0;         // max_j |scale| sum_c |q_c k_jc| over allowed keys
   double lse = 0;                 // natural, sink included
   int64_t allowed = 0;            // keys
@@ -24,7 +26,7 @@ struct OracleRow {
 // `desc` as the caller gave it or resolved; must be valid (Plan::Create accepts it).
 OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head, int64_t query);
 
-// 2 u(P) magnitude + ... as above, for element c.
+// The bound above for element c.
 double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type);
 
 }  // namespace attenio

@@ -25,32 +25,40 @@ Shape ShapeOf(const AttentionDesc& d) {
           .left = d.window_left, .right = d.causal ? 0 : d.window_right};
 }
 
-// What the executor needs of a schedule: a tile and a strip that walk keys for given rows, and strips that kernels can take.
-Status FitExecutor(const Quantum& quantum, Schedule* s) {
-  // A machine without an inner cache has no strip of its own: one register tile.
-  if (s->levels.size() < 2) s->levels.push_back({.level = "L1", .queries = quantum.rows, .keys = s->levels[0].keys});
-  for (int i = 0; i < 2; ++i) {
-    if (s->levels[i].dataflow == Dataflow::kQueryResident || s->levels[i].dataflow == Dataflow::kScoreResident) continue;
-    return Status::Error(Code::kUnsupported, "schedule level %s is %s, the executor runs query-resident and score-resident levels",
-                         s->levels[i].level.c_str(), Name(s->levels[i].dataflow));
+// What the executor can run: strips that begin at a register tile, whole key panels within a block. A kernel keeps the scores
+// of a strip in L1 and, if it fits, its O: query-resident and score-resident levels are the same calls in the same order.
+Status CheckRunnable(const Schedule& s, const Quantum& quantum) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Dataflow flow = s.levels[i].dataflow;
+    if (flow == Dataflow::kQueryResident || flow == Dataflow::kScoreResident) continue;
+    return Status::Error(Code::kUnsupported, "schedule level %s is %s, the executor runs query-resident and score-resident levels", s.levels[i].level.c_str(),
+                         Name(flow));
   }
-  // Kernels begin a strip at a register tile and visit whole key panels.
-  s->levels[1].queries = RoundUp(std::min(s->levels[1].queries, RoundUp(s->levels[0].queries, quantum.rows)), quantum.rows);
-  if (s->levels[1].keys < s->levels[0].keys && s->levels[1].keys % quantum.keys != 0) {
+  const LevelTile &tile = s.levels[0], &strip = s.levels[1];
+  if (strip.queries < tile.queries && strip.queries % quantum.rows != 0) {
+    return Status::Error(Code::kInvalidArgument, "schedule level %s has %lld queries, expected a multiple of the kernel's %lld or those of the level above",
+                         strip.level.c_str(), static_cast<long long>(strip.queries), static_cast<long long>(quantum.rows));
+  }
+  if (strip.keys < tile.keys && strip.keys % quantum.keys != 0) {
     return Status::Error(Code::kInvalidArgument, "schedule level %s has %lld keys, expected a multiple of the kernel's %lld or those of the level above",
-                         s->levels[1].level.c_str(), static_cast<long long>(s->levels[1].keys), static_cast<long long>(quantum.keys));
+                         strip.level.c_str(), static_cast<long long>(strip.keys), static_cast<long long>(quantum.keys));
   }
   return {};
 }
 
 Result<Schedule> ChooseSchedule(const Problem& p, const Machine& machine, const std::string& given) {
-  const int64_t row_bytes = p.kernel->q_row_bytes(std::max<int64_t>(1, p.shape.qk_dim));
-  const SolveOptions options{.quantum = p.kernel->quantum, .threads = p.workers,
-                             .packed_bytes = std::max<int64_t>(1, row_bytes / std::max<int64_t>(1, p.shape.qk_dim))};
+  const int64_t dim = std::max<int64_t>(1, p.shape.qk_dim);
+  SolveOptions options;
+  options.quantum = p.kernel->quantum;
+  options.threads = p.workers;
+  options.packed_bytes = std::max<int64_t>(1, p.kernel->q_row_bytes(dim) / dim);
   Result<Schedule> schedule = given.empty() ? Solve(p.shape, machine, options) : Schedule::Parse(given);
   if (schedule.ok() && !given.empty()) schedule = Complete(*schedule, p.shape, machine, options);
   if (!schedule.ok()) return schedule;
-  if (Status s = FitExecutor(p.kernel->quantum, &*schedule); !s.ok()) return s;
+  if (schedule->levels.size() < 2) {  // a machine with one cache: the tile is cut into register tiles at once
+    schedule->levels.push_back({.level = "L1", .queries = p.kernel->quantum.rows, .keys = schedule->levels[0].keys});
+  }
+  if (Status s = CheckRunnable(*schedule, p.kernel->quantum); !s.ok()) return s;
   return schedule;
 }
 

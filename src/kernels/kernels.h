@@ -75,7 +75,9 @@ struct BlockArgs {
   int64_t v_dim = 0;
   int64_t out_stride = 0;  // RoundUp(v_dim, quantum.dims)
   float exp_scale = 1;     // weights are exp2((s - max) * exp_scale): 1 if q was scaled by log2 e, else log2 e
-  bool finite_v = true;    // V of this block holds no NaN or infinity: 0 * v is 0
+  // V of this block holds no NaN or infinity: 0 * v is 0. Otherwise excluded keys must be left out of the product, while an
+  // attended key whose weight underflows to 0 still passes its NaN or infinity on.
+  bool finite_v = true;
   const Modifiers* modifiers = nullptr;  // nullptr: none, every visited key is allowed
   const void* next_k = nullptr;  // what the next call will read: prefetch, or nullptr
   const void* next_v = nullptr;

@@ -74,9 +74,10 @@ void RowUpdate(const BlockArgs& a, int64_t row, float* scores) {
   const float reference = new_max == -kInfinity ? 0.0f : new_max;
   float sum = 0;
   for (int64_t j = 0; j < a.keys_end - a.keys_begin; ++j) {
-    // A score of -inf is a key that contributes nothing, also where the reference is infinite.
-    float p = scores[j] == -kInfinity ? 0.0f : std::exp2((scores[j] - reference) * a.exp_scale);
-    if (p < std::numeric_limits<float>::min()) p = 0;  // NaN stays
+    // A score of -inf is a key that contributes nothing, also where the reference is infinite: -0 marks it, because an
+    // attended key whose weight underflows to +0 still passes a NaN or infinity of its value on.
+    float p = scores[j] == -kInfinity ? -0.0f : std::exp2((scores[j] - reference) * a.exp_scale);
+    if (std::abs(p) < std::numeric_limits<float>::min()) p = std::copysign(0.0f, p);  // NaN stays
     scores[j] = p;
     sum += p;
   }
@@ -88,7 +89,7 @@ void RowUpdate(const BlockArgs& a, int64_t row, float* scores) {
     float acc = 0;  // from zero per block, then added: a long sequential sum loses accuracy on sink-like rows
     for (int64_t j = a.keys_begin; j < a.keys_end; ++j) {
       const float p = scores[j - a.keys_begin];
-      if (p != 0) acc += p * static_cast<const float*>(a.v)[j * a.v_dim + c];
+      if (!std::signbit(p)) acc += p * static_cast<const float*>(a.v)[j * a.v_dim + c];
     }
     out[c] = out[c] * rescale + acc;
   }
