@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -14,14 +15,14 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }  // namespace
 
-// Counts every allocation of this test program.
-void* operator new(size_t bytes) {
+// Counts every allocation of this test program. Not inlined: GCC would take free() in delete for a mismatch with new.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   ++allocations;
   if (void* p = std::malloc(bytes)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace attenio {
 namespace {
@@ -256,7 +257,7 @@ TEST(Plan, ExplainSaysWhatRuns) {
   const Result<Plan> plan = Plan::Create(Desc());
   ASSERT_TRUE(plan.ok());
   const std::string text = plan->Explain();
-  for (const char* part : {"shape", "machine", "kernel", "schedule", "traffic", plan->kernel()}) {
+  for (const char* part : {"shape", "machine", "kernel", "schedule", plan->kernel()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
 }
