@@ -182,11 +182,74 @@ ATTENIO_API void ForEachStep(const Schedule& schedule, const Shape& shape, Range
 
 // ---------------------------------------------------------------- Traffic
 
-// Words (elements) moved across one boundary, loads and stores, per operand.
+// Words (elements) moved across one boundary, loads and stores, per operand; whole numbers, exact below 2^53.
 struct Traffic {
   double q = 0, k = 0, v = 0, out = 0, scores = 0, stats = 0, packing = 0;
   double total() const { return q + k + v + out + scores + stats + packing; }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
+
+// What happens to the maximum and sum of a row after its last visit: dead words are dropped, as in the counts of papers, or
+// written back once more, as a cache does.
+enum class RowStats : uint8_t { kDropped, kWrittenBack };
+
+// Words across the outer boundary of schedule level `level` for one KV head, when the level's memory is managed explicitly and
+// starts empty in every step of the level around it: a query-resident tile keeps its Q, O and statistics, a key-resident one
+// its K and V, a score-resident one its scores and statistics, row-buffered its rows of scores; everything else streams.
+// Closed form per row tile; equals SimulateScratchpad exactly. Derivation: docs/io.md.
+ATTENIO_API Traffic Predict(const Schedule& schedule, const Shape& shape, int level, RowStats stats);
+
+// The same count by walking ForEachStep and tracking where every row and key is.
+ATTENIO_API Traffic SimulateScratchpad(const Schedule& schedule, const Shape& shape, int level, RowStats stats);
+
+// K and V read as stored and written as packed, per KV head: once with Packing::kHead; nothing crosses with kBlock.
+ATTENIO_API double PackingWords(const Schedule& schedule, const Shape& shape);
+
+// Which schedules a lower bound speaks about.
+enum class BoundKind : uint8_t {
+  kCompulsory,     // any: every input is read and every output written once
+  kScoreOnce,      // any that computes each score once and does not store it
+  kPairsResident,  // those that consume a score while q_i, k_j, v_j and o_i are all in fast memory
+  kOrder,          // any, even with fast matrix multiplication; up to an unknown constant: compare shapes of curves only
+};
+ATTENIO_API const char* Name(BoundKind kind);
+
+// Words that must cross the boundary of a fast memory of `words`, per KV head (n rows, p allowed pairs, d the smaller dim):
+//   kCompulsory     rows (dk + dv) + keys (dk + dv)
+//   kScoreOnce      max(kCompulsory, 2 p d^2 / (S + 2 d^2) - S)
+//   kPairsResident  max(kScoreOnce, 4 p d^2 / S - S - n d), from (S + X)^2 / 16 d^2 pairs in X moves at X = S
+//   kOrder          p d^2 / S for S >= d^2, p d / sqrt(S) below (Dao et al. 2022; Saha and Ye 2024)
+ATTENIO_API double LowerBound(const Shape& shape, double words, BoundKind kind);
+
+// ---------------------------------------------------------------- Simulated caches
+
+enum class Operand : uint8_t { kQ, kK, kV, kOut, kScores, kStats, kCount };
+ATTENIO_API const char* Name(Operand operand);
+
+// Lines that one cache level fetched from outside and wrote back to outside, per operand.
+struct LineTraffic {
+  std::string level;
+  int64_t line_bytes = 64;
+  int64_t fills[static_cast<int>(Operand::kCount)] = {};
+  int64_t writebacks[static_cast<int>(Operand::kCount)] = {};
+  int64_t total_fills() const;
+  int64_t total_bytes() const;  // fills and write-backs
+};
+
+struct CacheOptions {
+  int64_t packed_bytes = 4;  // an element of packed Q, K, V
+  int64_t out_bytes = 4;     // an element of O, scores, statistics
+  int64_t kv_heads = 1;      // simulated one after the other by one thread
+  // Levels of the schedule to expand, as in ForEachStep; 2 walks strips as the executor does, 0 goes down to register tiles.
+  int depth = 2;
+};
+
+// Runs the steps of the schedule through the machine's caches (those with ways; line-granular, set-associative, LRU,
+// write-allocate, write-back) with the executor's layout: source K and V are packed as Schedule::packing says, Q tile, O, row
+// statistics and one strip of scores are contiguous pieces of a worker's workspace. Level l of the result counts its own misses.
+// kInvalidArgument when the machine has no cache.
+ATTENIO_API Result<std::vector<LineTraffic>> SimulateCaches(const Schedule& schedule, const Shape& shape, const Machine& machine,
+                                                            const CacheOptions& options);
 
 // ---------------------------------------------------------------- Solve
 
@@ -202,6 +265,16 @@ struct SolveOptions {
 // and the register tile. Key blocks depend on dims, packed element size, quantum and machine only, the L1 strip on the tile besides.
 // kInvalidArgument when a machine or shape makes no sense, or when not even one quantum of scores fits.
 ATTENIO_API Result<Schedule> Solve(const Shape& shape, const Machine& machine, const SolveOptions& options);
+
+// The tile of `dataflow` for one memory level alone that moves fewest bytes by Predict (statistics dropped) among those that fit:
+// every tile of the quantum is covered where no band cuts the keys. kInvalidArgument as in Solve, or when none fits.
+ATTENIO_API Result<LevelTile> SolveLevel(const Shape& shape, const MemoryLevel& level, const SolveOptions& options,
+                                         Dataflow dataflow);
+// The cheapest of all dataflows.
+ATTENIO_API Result<LevelTile> SolveLevel(const Shape& shape, const MemoryLevel& level, const SolveOptions& options);
+
+// Bytes of a Traffic: Q, K, V (and packing) of packed_bytes, the rest of out_bytes each.
+ATTENIO_API double Bytes(const Traffic& traffic, const SolveOptions& options);
 
 // `outer` with the levels of Solve that it does not have, fitted into its innermost tile (same keys, rows rounded to the quantum).
 ATTENIO_API Result<Schedule> Complete(const Schedule& outer, const Shape& shape, const Machine& machine,

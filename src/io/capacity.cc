@@ -5,9 +5,10 @@
 namespace attenio::io {
 namespace {
 
-int64_t Quotient(Wide bytes, Wide fixed, Wide per_row) {
-  if (bytes < fixed || per_row <= 0) return bytes < fixed ? 0 : INT64_MAX;
-  return static_cast<int64_t>(std::min<Wide>((bytes - fixed) / per_row, INT64_MAX));
+int64_t Quotient(Wide bytes, Wide fixed, Wide each) {
+  if (bytes < fixed) return 0;
+  if (each <= 0) return INT64_MAX;
+  return static_cast<int64_t>(std::min<Wide>((bytes - fixed) / each, INT64_MAX));
 }
 
 }  // namespace
@@ -19,28 +20,36 @@ int64_t UsableBytes(const MemoryLevel& level) {
   return share / level.ways * (level.ways - 1);
 }
 
-Wide Residency::QueryBytes(int64_t rows, int64_t keys) const {
-  const Wide row = Wide{dims.qk} * dims.element + Wide{dims.v} * dims.accumulator;
-  if (!cache) {
-    return rows * (row + (3 + Wide{keys}) * dims.accumulator) + Wide{keys} * std::max(dims.qk, dims.v) * dims.element;
+Wide Residency::Bytes(Dataflow dataflow, int64_t rows, int64_t keys) const {
+  const Wide e = dims.element, o = dims.accumulator, n = rows, m = keys;
+  const Wide row = dims.qk * e + dims.v * o;                       // Q and O of one row
+  const Wide key = (Wide{dims.qk} + dims.v) * e;                   // K and V of one key
+  const Wide either = std::max(dims.qk, dims.v) * e;               // K or V of one key
+  const Wide statistics = (cache ? 2 : 3) * o;
+  const int twice = cache ? 2 : 1;
+  switch (dataflow) {
+    case Dataflow::kQueryResident:
+      return cache ? n * (row + statistics) + 2 * m * key + Wide{strip_rows} * m * o : n * (row + statistics + m * o) + m * either;
+    case Dataflow::kKeyResident:
+      return twice * n * (row + statistics) + m * key + (cache ? Wide{strip_rows} : n) * m * o;
+    case Dataflow::kScoreResident:  // slices of one dim pass
+      return n * (m + 3) * o + twice * (n + m) * e;
+    case Dataflow::kRowBuffered:
+      return n * (row + statistics + kv_len * o) + twice * m * either;
+    case Dataflow::kUnfused:  // Q with K into scores, then O with V
+      return n * std::max(dims.qk * e, dims.v * o) + twice * (m * either + n * m * o);
   }
-  return rows * (row + 2 * Wide{dims.accumulator}) + 2 * Wide{keys} * (Wide{dims.qk} + dims.v) * dims.element +
-         Wide{strip_rows} * keys * dims.accumulator;
+  return 0;
 }
 
-int64_t Residency::MaxQueryRows(int64_t bytes, int64_t keys) const {
-  const Wide fixed = QueryBytes(0, keys);
-  return Quotient(bytes, fixed, QueryBytes(1, keys) - fixed);
+int64_t Residency::MaxRows(Dataflow dataflow, int64_t bytes, int64_t keys) const {
+  const Wide fixed = Bytes(dataflow, 0, keys);
+  return Quotient(bytes, fixed, Bytes(dataflow, 1, keys) - fixed);
 }
 
-Wide Residency::ScoreBytes(int64_t rows, int64_t keys) const {
-  const int buffers = cache ? 2 : 1;
-  return Wide{rows} * (keys + 3) * dims.accumulator + buffers * (Wide{rows} + keys) * dims.element;
-}
-
-int64_t Residency::MaxScoreRows(int64_t bytes, int64_t keys) const {
-  const Wide fixed = ScoreBytes(0, keys);
-  return Quotient(bytes, fixed, ScoreBytes(1, keys) - fixed);
+int64_t Residency::MaxKeys(Dataflow dataflow, int64_t bytes, int64_t rows) const {
+  const Wide fixed = Bytes(dataflow, rows, 0);
+  return Quotient(bytes, fixed, Bytes(dataflow, rows, 1) - fixed);
 }
 
 }  // namespace attenio::io

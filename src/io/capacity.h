@@ -19,26 +19,24 @@ struct Dims {
   int64_t accumulator = 4;  // bytes of O, scores, row statistics
 };
 
-// Bytes of one instance that a single thread may plan with: its share of the level, less one way for the lines that
-// stream (Low et al., TOMS 2016; a direct-mapped cache gives half). An explicitly managed level gives everything.
+// Bytes of one instance that a single thread may plan with: its share of the level, less one way for the lines that stream
+// (Low et al., TOMS 2016; a direct-mapped cache gives half). An explicitly managed level gives everything.
 int64_t UsableBytes(const MemoryLevel& level);
 
-// Bytes that stay resident. Explicit memory follows AttenIO's accounting (Sec. 3: Q, O, three statistics and the scores
-// of the tile, K and V one after the other); a cache keeps no scores of the whole tile but `strip_rows` of them, two
-// statistics, and the K/V block twice, since under LRU a new block pushes out the oldest lines of Q and O before those
-// of the old block.
+// Bytes that stay resident. Explicit memory follows AttenIO's accounting (Sec. 3: a d + b d + a b + a d + 3 a: Q, one of K and V
+// at a time, scores, O, three statistics). A cache keeps the scores of `strip_rows` rows only, two statistics, and what streams
+// TWICE, since under LRU a new block pushes out the oldest lines of the resident tile before those of the old block.
 struct Residency {
   bool cache = true;
   Dims dims;
-  int64_t strip_rows = 0;  // rows whose scores against one key block are in flight (cache only)
+  int64_t strip_rows = 0;  // rows whose scores against one key block are in flight (cache, query- and key-resident)
+  int64_t kv_len = 0;      // whole rows of scores (row-buffered)
 
-  // Query-resident: Q tile and O stay, `keys` keys at a time stream.
-  Wide QueryBytes(int64_t rows, int64_t keys) const;
-  // The most rows that fit with `keys`, 0 when none does.
-  int64_t MaxQueryRows(int64_t bytes, int64_t keys) const;
-  // Score-resident: rows x keys scores stay, slices of one dim of Q, K, V, O stream (double-buffered in a cache).
-  Wide ScoreBytes(int64_t rows, int64_t keys) const;
-  int64_t MaxScoreRows(int64_t bytes, int64_t keys) const;
+  // Linear in `rows` for fixed keys and in `keys` for fixed rows.
+  Wide Bytes(Dataflow dataflow, int64_t rows, int64_t keys) const;
+  // The most rows (keys) that fit in `bytes`; 0 when not one does, INT64_MAX when they cost nothing.
+  int64_t MaxRows(Dataflow dataflow, int64_t bytes, int64_t keys) const;
+  int64_t MaxKeys(Dataflow dataflow, int64_t bytes, int64_t rows) const;
 };
 
 }  // namespace attenio::io

@@ -5,6 +5,7 @@
 #include "attenio/io.h"
 #include "base/math.h"
 #include "io/capacity.h"
+#include "io/check.h"
 
 namespace attenio {
 namespace {
@@ -43,26 +44,9 @@ struct Tiles {
 };
 
 Status Check(const Shape& shape, const Machine& machine, const SolveOptions& options) {
-  for (const int64_t x :
-       {shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len, shape.qk_dim, shape.v_dim}) {
-    if (x < 0)
-      return Status::Error(Code::kInvalidArgument, "solve: the shape has a negative extent (%lld)", (long long)x);
-  }
-  if (shape.element_bytes < 1 || shape.element_bytes > 16 || options.out_bytes < 1 || options.out_bytes > 16) {
-    return Status::Error(Code::kInvalidArgument,
-                         "solve: elements of %lld and accumulators of %lld bytes, expected 1 to 16",
-                         (long long)shape.element_bytes, (long long)options.out_bytes);
-  }
-  const Quantum& q = options.quantum;
-  if (q.rows < 1 || q.keys < 1 || q.dims < 1 || q.rows > 1 << 20 || q.keys > 1 << 20 || options.threads < 1) {
-    return Status::Error(Code::kInvalidArgument, "solve: quantum %lldx%lldx%lld with %lld threads, expected at least 1",
-                         (long long)q.rows, (long long)q.keys, (long long)q.dims, (long long)options.threads);
-  }
+  if (Status s = io::CheckProblem(shape, options); !s.ok()) return s;
   for (const MemoryLevel& l : machine.levels) {
-    if (l.bytes < 0 || l.ways < 0 || l.sharers < 1) {
-      return Status::Error(Code::kInvalidArgument, "solve: level %.30s has %lld bytes, %lld ways, %lld sharers",
-                           l.name.c_str(), (long long)l.bytes, (long long)l.ways, (long long)l.sharers);
-    }
+    if (Status s = io::CheckLevel(l); !s.ok()) return s;
   }
   return {};
 }
@@ -121,10 +105,10 @@ class Solver {
     t->strip = FitStrip(keys, &t->inner_dataflow);
     Residency outer = MakeResidency(*boundaries_.outer);
     outer.strip_rows = t->strip;
-    t->rows = Multiple(outer.MaxQueryRows(outer_bytes_, keys));
+    t->rows = Multiple(outer.MaxRows(Dataflow::kQueryResident, outer_bytes_, keys));
     t->outer_dataflow = Dataflow::kQueryResident;
     if (t->rows == 0) {  // rows too wide to keep: their scores stay instead
-      t->rows = Multiple(outer.MaxScoreRows(outer_bytes_, keys));
+      t->rows = Multiple(outer.MaxRows(Dataflow::kScoreResident, outer_bytes_, keys));
       t->outer_dataflow = Dataflow::kScoreResident;
     }
     t->strip = std::min(t->strip, t->rows);
@@ -134,7 +118,7 @@ class Solver {
  private:
   int64_t Multiple(int64_t rows) const { return RoundDown(std::min(rows, INT64_MAX / 2), options_.quantum.rows); }
 
-  Residency MakeResidency(const MemoryLevel& level) const { return {level.ways > 0, dims_, 0}; }
+  Residency MakeResidency(const MemoryLevel& level) const { return {level.ways > 0, dims_, 0, 0}; }
 
   // Rows of a strip against `keys` keys whose Q and O, or else whose scores, stay in the inner level; at least one
   // quantum.
@@ -142,12 +126,12 @@ class Solver {
     *dataflow = Dataflow::kScoreResident;
     if (boundaries_.inner == nullptr) return options_.quantum.rows;
     Residency inner = MakeResidency(*boundaries_.inner);
-    const int64_t by_scores = Multiple(inner.MaxScoreRows(inner_bytes_, keys));
+    const int64_t by_scores = Multiple(inner.MaxRows(Dataflow::kScoreResident, inner_bytes_, keys));
     // K and V pass a kernel's quantum of keys at a time.
     inner.strip_rows = 0;
     int64_t by_rows = 0;
-    const Wide fixed = inner.QueryBytes(0, options_.quantum.keys);
-    const Wide per_row = inner.QueryBytes(1, options_.quantum.keys) - fixed + Wide{keys} * dims_.accumulator;
+    const Wide fixed = inner.Bytes(Dataflow::kQueryResident, 0, options_.quantum.keys);
+    const Wide per_row = inner.Bytes(Dataflow::kQueryResident, 1, options_.quantum.keys) - fixed + Wide{keys} * dims_.accumulator;
     if (inner_bytes_ > fixed) by_rows = Multiple(static_cast<int64_t>((inner_bytes_ - fixed) / per_row));
     if (by_rows > by_scores) *dataflow = Dataflow::kQueryResident;
     return std::max({by_scores, by_rows, options_.quantum.rows});

@@ -3,25 +3,16 @@
 
 #include "attenio/io.h"
 #include "base/math.h"
+#include "io/nest.h"
 
 namespace attenio {
 namespace {
 
+using io::BlockAt;
+using io::Intersect;
+using io::TileAt;
+
 bool SharesKeysBetweenAllRows(Dataflow d) { return d == Dataflow::kKeyResident || d == Dataflow::kUnfused; }
-
-Range Intersect(Range a, Range b) {
-  const int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::max(begin, std::min(a.end, b.end))};
-}
-
-// Rows [begin, ...) of at most `size`, counted from the region's own begin.
-Range TileAt(int64_t begin, int64_t end, int64_t size) { return {begin, end - begin <= size ? end : begin + size}; }
-
-// Keys from `begin` to the next absolute multiple of `size`.
-Range BlockAt(int64_t begin, int64_t end, int64_t size) {
-  const int64_t rest = size - begin % size;
-  return {begin, end - begin <= rest ? end : begin + rest};
-}
 
 class Walk {
  public:
@@ -30,6 +21,7 @@ class Walk {
     const int levels = static_cast<int>(schedule.levels.size());
     whole_ = depth <= 0;
     depth_ = whole_ ? levels : std::min(depth, levels);
+    split_ = whole_ ? io::SplitLevel(schedule) : levels;
   }
 
   void Run(Range rows) {
@@ -42,8 +34,8 @@ class Walk {
   }
 
  private:
-  int64_t RowsOf(int level) const { return std::max<int64_t>(1, schedule_.levels[level].queries); }
-  int64_t KeysOf(int level) const { return std::max<int64_t>(1, schedule_.levels[level].keys); }
+  int64_t RowsOf(int level) const { return io::RowsOf(schedule_, level); }
+  int64_t KeysOf(int level) const { return io::KeysOf(schedule_, level); }
 
   // One operation on a region that has at least one allowed pair.
   void Level(int level, Op op, Range rows, Range keys) {
@@ -85,7 +77,7 @@ class Walk {
   }
 
   void ScoreResident(int level, Range rows, Range keys) {
-    if (!whole_) return QueryResident(level, Op::kFused, rows, keys);
+    if (level < split_) return QueryResident(level, Op::kFused, rows, keys);
     for (Range tile = TileAt(rows.begin, rows.end, RowsOf(level)); !tile.empty();
          tile = TileAt(tile.end, rows.end, RowsOf(level))) {
       const Range mine = Intersect(keys, shape_.AnyKeys(tile));
@@ -143,7 +135,8 @@ class Walk {
   const Shape& shape_;
   const StepVisitor visit_;
   int depth_;
-  bool whole_;    // every level is expanded, and score-resident tiles into their operations
+  bool whole_;  // every level is expanded
+  int split_;   // score-resident levels from here on fall into operations
   Step pending_;  // held back until the step after it is known
   bool has_pending_ = false;
 };

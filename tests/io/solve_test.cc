@@ -51,10 +51,11 @@ TEST(Solve, CapacityOfAnL2) {
   const int64_t usable = 14 * (2 << 20) / 16;
   for (const auto& [element, d, rows] :
        {std::tuple<int64_t, int64_t, int64_t>{4, 64, 2993}, {4, 128, 1254}, {2, 64, 4304}, {2, 128, 2005}}) {
-    const io::Residency r{true, {d, d, element, 4}, 16};
-    EXPECT_EQ(r.MaxQueryRows(usable, 256), rows);
-    EXPECT_LE(r.QueryBytes(rows, 256), usable);
-    EXPECT_GT(r.QueryBytes(rows + 1, 256), usable);
+    const io::Residency r{true, {d, d, element, 4}, 16, 0};
+    const Dataflow q = Dataflow::kQueryResident;
+    EXPECT_EQ(r.MaxRows(q, usable, 256), rows);
+    EXPECT_LE(r.Bytes(q, rows, 256), usable);
+    EXPECT_GT(r.Bytes(q, rows + 1, 256), usable);
   }
 }
 
@@ -84,9 +85,8 @@ TEST(Solve, TilesFitAndFollowTheQuantum) {
     EXPECT_EQ(l1.keys, l2.keys);
     EXPECT_LE(l1.queries, l2.queries);
     EXPECT_EQ(solved->levels[2].queries, o.quantum.rows);
-    const io::Residency fits{true, {s.qk_dim, s.v_dim, s.element_bytes, 4}, l1.queries};
-    const io::Wide bytes = l2.dataflow == Dataflow::kQueryResident ? fits.QueryBytes(l2.queries, l2.keys)
-                                                                   : fits.ScoreBytes(l2.queries, l2.keys);
+    const io::Residency fits{true, {s.qk_dim, s.v_dim, s.element_bytes, 4}, l1.queries, s.kv_len};
+    const io::Wide bytes = fits.Bytes(l2.dataflow, l2.queries, l2.keys);
     EXPECT_LE(bytes, io::UsableBytes(*m.Find("L2")));
     // Key blocks and so results do not depend on rows, heads or threads.
     Shape other = s;
