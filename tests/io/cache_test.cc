@@ -43,15 +43,7 @@ TEST(Cache, IsLeastRecentlyUsedPerSet) {
 
 Machine TwoLevels(int64_t l1, int64_t l2, int64_t ways) {
   Machine m;
-  MemoryLevel a;
-  a.name = "L1";
-  a.bytes = l1;
-  a.ways = 8;
-  MemoryLevel b = a;
-  b.name = "L2";
-  b.bytes = l2;
-  b.ways = ways;
-  m.levels = {a, b};
+  m.levels = {{.name = "L1", .bytes = l1, .ways = 8}, {.name = "L2", .bytes = l2, .ways = ways}};
   return m;
 }
 

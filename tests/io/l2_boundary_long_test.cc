@@ -9,14 +9,7 @@ namespace {
 // (256 queries x 512 keys, the scores of the whole tile in a buffer).
 TEST(L2Boundary, ThreeTimesFewerBytesThanFixedTiles) {
   Machine m;
-  MemoryLevel l1, l2;
-  l1.name = "L1";
-  l1.bytes = 48 << 10;
-  l1.ways = 12;
-  l2.name = "L2";
-  l2.bytes = 2 << 20;
-  l2.ways = 16;
-  m.levels = {l1, l2};
+  m.levels = {{.name = "L1", .bytes = 48 << 10, .ways = 12}, {.name = "L2", .bytes = 2 << 20, .ways = 16}};
   for (const int64_t bytes : {4, 2}) {
     Shape s;
     s.q_len = s.kv_len = 16384;
