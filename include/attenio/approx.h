@@ -1,0 +1,92 @@
+// Approximate attention with a certificate: the caller names an error, attenio meets it or computes exactly and says so.
+//
+// exp is replaced by a polynomial of the smallest sufficient degree g (Alman and Song, NeurIPS 2023), whose features are the
+// monomials of degree <= g: time and memory traffic are linear in the number of keys. Keys are centred, every query row is
+// certified by its own score bound, rows that cannot be certified run exactly, outlier keys are added exactly.
+#ifndef ATTENIO_APPROX_H_
+#define ATTENIO_APPROX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "attenio/attention.h"
+#include "attenio/export.h"
+#include "attenio/io.h"
+#include "attenio/parallel.h"
+#include "attenio/status.h"
+#include "attenio/types.h"
+
+namespace attenio {
+
+// When the polynomial path runs.
+enum class ApproxMode : uint8_t {
+  kFastest,     // where it is certified and predicted to be faster than exact attention
+  kPolynomial,  // wherever it is certified, whatever it costs: for studies and tests
+};
+
+struct ApproxOptions {
+  // Largest |out - exact| per value column, relative to the range (max - min) of that column over the keys of the KV head;
+  // one rounding to the output type comes on top. In (0, 1].
+  double max_error = 1e-2;
+  int max_degree = 8;  // 0..20
+  ApproxMode mode = ApproxMode::kFastest;
+  std::string kernel;                // of the exact rows, as in Options
+  const Machine* machine = nullptr;  // default: ThisMachine()
+  int workers = 0;                   // most workers that will run the plan; 0 = the machine's cores
+};
+
+// What one run did. `row_bound` and `row_degree` are set by the caller who wants them, batch x q_heads x q_len each.
+struct ApproxReport {
+  float* row_bound = nullptr;     // out: certified error of the row, 0 for an exact row
+  int8_t* row_degree = nullptr;   // out: degree used, -1 for an exact row
+
+  int64_t rows = 0;               // query rows of the call
+  int64_t exact_rows = 0;         // of them, computed exactly
+  int64_t outlier_keys = 0;       // added exactly to polynomial rows, all KV heads together
+  int64_t features = 0;           // of the largest state
+  int degree = -1;                // largest degree used, -1: none
+  double certified = 0;           // largest certified error of a polynomial row
+  double score_bound = 0;         // largest bound on a centred score of a polynomial row
+  double predicted_gain = 0;      // predicted time of exact attention over that of what ran (1 where everything is exact)
+  const char* reason = "";        // why rows were computed exactly, static text; empty when none was
+
+  double exact_fraction() const { return rows > 0 ? static_cast<double>(exact_rows) / static_cast<double>(rows) : 0; }
+};
+
+// A validated description with its polynomials and workspace layout. Immutable, cheap to copy, shareable between threads.
+class ATTENIO_API ApproxPlan {
+ public:
+  // Every description of Plan::Create. Softcap, ALiBi, masks, windows and sinks are not certifiable: such a call runs exactly
+  // and the report says so. kInvalidArgument for options out of range.
+  static Result<ApproxPlan> Create(const AttentionDesc& desc, const ApproxOptions& options = {});
+
+  size_t workspace_bytes() const;
+  int workers() const;
+
+  // Computes; allocates nothing. Bit-identical for any number of workers. `report` may be null.
+  Status Run(const Operands& operands, std::span<std::byte> workspace, const Parallel& parallel = SerialParallel(),
+             ApproxReport* report = nullptr) const;
+
+  const Shape& shape() const;
+  // Largest score bound that some polynomial meets max_error for; 0 when every row will run exactly.
+  double largest_bound() const;
+  // Features (rows of the state) of a degree.
+  int64_t features(int degree) const;
+
+  struct Impl;
+
+ private:
+  explicit ApproxPlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Plan, allocate, run with the default executor.
+ATTENIO_API Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options = {},
+                                ApproxReport* report = nullptr);
+
+}  // namespace attenio
+
+#endif  // ATTENIO_APPROX_H_

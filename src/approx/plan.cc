@@ -1,0 +1,257 @@
+// Planning: what can be certified, what it costs, and where everything lives in the workspace.
+#include <algorithm>
+#include <cmath>
+
+#include "approx/exact.h"
+#include "approx/run.h"
+#include "exec/workspace.h"
+
+namespace attenio::approx {
+namespace {
+
+// States larger than this in total lose more to memory traffic than their threads gain.
+constexpr int64_t kPartialBytes = int64_t{64} << 20;
+constexpr int64_t kMaxPartials = 64;
+// Monomials beyond this are never cheaper than the exact path on less than a million keys.
+constexpr int64_t kMaxFeatures = 100000;
+// Queries of a causal chunk: 8 panels; the diagonal costs half a chunk of exact keys per row, less than a tenth of the state's
+// products at 64 dims and degree 2.
+constexpr int64_t kChunkPanels = 8;
+// Fraction of its peak that the exact kernel reaches.
+constexpr double kExactFraction = 0.85;
+constexpr double kUnknownFlops = 5e10;
+
+const char* WhyExact(const AttentionDesc& d) {
+  if (d.softcap > 0) return "softcap is not certifiable";
+  if (d.alibi) return "ALiBi is not certifiable";
+  if (d.mask.dtype.has_value()) return "masks are not certifiable";
+  if (d.sinks) return "sinks are not certifiable";
+  if (d.window_left != kUnbounded || (d.window_right != kUnbounded && !d.causal)) return "windows are not certifiable";
+  if (d.causal && d.window_right > 0) return "windows are not certifiable";
+  if (d.kv_lens != nullptr || d.offsets != nullptr) return "per-sequence lengths run exactly";
+  if (d.qk_dim < 1 || d.v_dim < 1 || d.kv_len < 1 || d.q_len < 1 || d.batch < 1) return "nothing to approximate";
+  return "";
+}
+
+double ExactFlops(const Machine& machine, const Problem& exact) {
+  const double fma = machine.fma_flops > 0 ? machine.fma_flops : kUnknownFlops;
+  double peak = fma;
+  if (exact.kernel->probability_type != DType::kF32) {
+    peak = std::max({fma, machine.dot_bf16_flops, machine.tensor_flops});
+  }
+  return kExactFraction * peak;
+}
+
+AttentionDesc HeadDesc(const AttentionDesc& desc) {
+  AttentionDesc d = desc;
+  d.batch = 1;
+  d.q_heads = desc.q_heads / desc.kv_heads;
+  d.kv_heads = 1;
+  return d;
+}
+
+Strides Contiguous(int64_t rows, int64_t dim) { return {.batch = rows * dim, .head = rows * dim, .row = dim, .element = 1}; }
+
+AttentionDesc GatheredDesc(const AttentionDesc& desc, int64_t rows) {
+  AttentionDesc d = HeadDesc(desc);
+  d.q_heads = 1;
+  d.q_len = rows;
+  d.causal = false;
+  d.out_dtype = DType::kF32;
+  d.lse = true;
+  d.q = Contiguous(rows, d.qk_dim);
+  d.out = Contiguous(rows, d.v_dim);
+  d.lse_strides = {.batch = rows, .head = rows, .row = 1, .element = 1};
+  return d;
+}
+
+AttentionDesc DiagonalDesc(const AttentionDesc& desc, int64_t chunk) {
+  AttentionDesc d = HeadDesc(desc);
+  const int64_t group = d.q_heads;
+  d.q_len = d.kv_len = chunk;
+  d.causal = true;
+  d.offset = 0;
+  d.out_dtype = DType::kF32;
+  d.lse = true;
+  // Query by query, the heads of the group side by side: row r of the chunk is row r of the result.
+  d.out = {.batch = chunk * group * d.v_dim, .head = d.v_dim, .row = group * d.v_dim, .element = 1};
+  d.lse_strides = {.batch = chunk * group, .head = 1, .row = group, .element = 1};
+  return d;
+}
+
+Blocking BlockingOf(const Approximation& a, int degree) {
+  const int64_t partials = PartialStates(a, degree);
+  const int64_t keys = CeilDiv(a.shape.kv_len, partials);
+  return {.key_panel = kKeyPanel,
+          // A causal chunk ends a panel early.
+          .panels = CeilDiv(keys, kKeyPanel) + (a.chunk > 0 ? CeilDiv(keys, a.chunk) : 0),
+          .partials = partials,
+          .feature_block = kFeatureBlock,
+          .blocks = a.layout.monomials().blocks(degree)};
+}
+
+// Degrees whose features fit; the layout covers the largest that a class uses.
+void PlanClasses(const ApproxOptions& options, Approximation* a) {
+  const Shape& s = a->shape;
+  int degree = 0;
+  while (degree < options.max_degree) {
+    const int64_t r = FeatureCount(s.qk_dim, degree + 1);
+    if (r > kMaxFeatures || (options.mode == ApproxMode::kFastest && r > s.kv_len)) break;
+    ++degree;
+  }
+  a->layout = StateLayout(s.qk_dim, s.v_dim, degree);
+  std::vector<double> unit;
+  for (int g = 0; g <= degree; ++g) unit.push_back(RoundingUnits(BlockingOf(*a, g), g) * 0x1p-24);
+  a->classes = ScoreClasses(options.max_error, unit);
+  const int largest = a->classes.empty() ? 0 : a->classes.back().p.degree;
+  if (largest < degree) a->layout = StateLayout(s.qk_dim, s.v_dim, largest);
+}
+
+Status PlanExactParts(const ApproxOptions& options, const Machine& machine, Approximation* a) {
+  const AttentionDesc head = HeadDesc(a->desc);
+  ExactOptions exact{.machine = &machine, .kernel = options.kernel, .workers = a->workers};
+  if (a->desc.causal) exact.tile_rows = a->chunk * head.q_heads;
+  Result<Problem> p = PlanExact(head, exact);
+  if (!p.ok()) return p.status();
+  a->head = std::move(*p);
+  // Half of the rows at most: with more, all of them run exactly.
+  a->max_exact_rows = a->desc.causal ? 0 : std::max<int64_t>(kQueryPanel, a->shape.rows() / 2);
+  if (a->desc.causal) {
+    exact.packing = Packing::kBlock;  // a tile packs for itself: any worker may take it without a phase before
+    exact.tile_rows = 4 * kQueryPanel / 3;
+    p = PlanExact(DiagonalDesc(a->desc, a->chunk), exact);
+    if (!p.ok()) return p.status();
+    a->diagonal = std::move(*p);
+    return {};
+  }
+  exact.tile_rows = 4 * kQueryPanel / 3;
+  p = PlanExact(GatheredDesc(a->desc, a->max_exact_rows), exact);
+  if (!p.ok()) return p.status();
+  a->gathered = std::move(*p);
+  return {};
+}
+
+void PlanCosts(const Machine& machine, Approximation* a) {
+  CostInputs inputs{.keys = a->shape.kv_len,
+                    .keys_per_row = static_cast<double>(a->head->shape.AllowedPairs()) / static_cast<double>(a->shape.rows()),
+                    .qk_dim = a->shape.qk_dim,
+                    .v_dim = a->shape.v_dim,
+                    .fma_flops = machine.fma_flops > 0 ? machine.fma_flops : kUnknownFlops,
+                    .exact_flops = ExactFlops(machine, *a->head)};
+  for (int g = 0; g <= a->layout.monomials().degree(); ++g) inputs.features.push_back(a->layout.monomials().count(g));
+  a->costs = PredictCosts(inputs);
+  if (a->chunk > 0) {
+    const double keys = static_cast<double>(a->chunk) / 2;
+    for (double& row : a->costs.row) row += a->costs.exact_row * keys / inputs.keys_per_row;
+  }
+}
+
+int64_t LargestStateFloats(const Approximation& a) {
+  int64_t floats = 0;
+  for (int g = 0; g <= a.layout.monomials().degree(); ++g) floats = std::max(floats, PartialStates(a, g) * a.layout.floats(g));
+  return floats;
+}
+
+Status LayOutWorkspace(Approximation* a) {
+  const Shape& s = a->shape;
+  const int64_t rows = s.rows(), columns = a->layout.columns();
+  ApproxLayout& at = a->at;
+  WorkspaceSizer survey;
+  survey.Take(s.qk_dim, 8);
+  survey.Take(s.v_dim, 8);
+  survey.Take(2 * s.v_dim, 4);
+  at.survey_bytes = survey.size();
+  WorkspaceSizer worker;
+  worker.Take(s.qk_dim * kKeyPanel, 4);            // transposed rows
+  worker.Take(kKeyPanel * columns, 4);             // values, or the output of a query panel
+  worker.Take(a->layout.scratch_floats(), 4);
+  worker.Take((a->layout.monomials().degree() + 1) * kQueryPanel, 4);
+  worker.Take(3 * kQueryPanel, 4);
+  worker.Take(kKeyPanel, 8);
+  worker.Take(kQueryPanel * kMaxOutliers, 4);
+  at.worker_bytes = worker.size();
+  WorkspaceSizer all;
+  at.surveys = all.Take(CeilDiv(s.kv_len, kSurveyKeys), at.survey_bytes);
+  at.key_norms = all.Take(s.kv_len, 4);
+  at.query_norms = all.Take(rows, 4);
+  at.top_norms = all.Take(s.kv_len, 4);
+  at.sample = all.Take(kSampleRows, 4);
+  at.vectors = all.Take(3 * s.qk_dim + s.v_dim, 8);
+  at.order = all.Take(rows, 8);
+  at.row_class = all.Take(rows, 1);
+  at.outliers = all.Take(kMaxOutliers, 8 + 4 * (s.qk_dim + columns));
+  at.state = all.Take(LargestStateFloats(*a), 4);
+  at.worker = all.Take(a->workers, at.worker_bytes);
+  if (a->gathered.has_value()) {
+    at.gathered_q = all.Take(a->max_exact_rows * s.qk_dim, s.element_bytes);
+    at.gathered_out = all.Take(a->max_exact_rows * s.v_dim, 4);
+    at.gathered_lse = all.Take(a->max_exact_rows, 4);
+  }
+  if (a->diagonal.has_value()) {  // results of one chunk
+    at.gathered_out = all.Take(a->chunk * s.group() * s.v_dim, 4);
+    at.gathered_lse = all.Take(a->chunk * s.group(), 4);
+  }
+  int64_t exact = a->head->workspace_bytes;
+  if (a->gathered.has_value()) exact = std::max(exact, a->gathered->workspace_bytes);
+  at.exact = all.Take(1, exact);
+  if (a->diagonal.has_value()) at.diagonal = all.Take(1, a->diagonal->workspace_bytes);
+  at.bytes = all.size() + WorkspaceSizer::kAlignment;
+  if (all.ok() && worker.ok() && survey.ok()) return {};
+  return Status::Error(Code::kInvalidArgument, "the workspace for q_len %lld, kv_len %lld, dims %lld/%lld overflows",
+                       static_cast<long long>(s.q_len), static_cast<long long>(s.kv_len), static_cast<long long>(s.qk_dim),
+                       static_cast<long long>(s.v_dim));
+}
+
+Status PlanAllExact(const ApproxOptions& options, const Machine& machine, const char* reason, Approximation* a) {
+  a->exact_reason = reason;
+  Result<Problem> p = PlanExact(a->desc, {.machine = &machine, .kernel = options.kernel, .workers = a->workers});
+  if (!p.ok()) return p.status();
+  a->all = std::move(*p);
+  a->at.bytes = a->all->workspace_bytes;
+  return {};
+}
+
+// Whether some choice of degree beats exact attention if every row were certified at it.
+bool CanWin(const Approximation& a) {
+  const Costs& c = a.costs;
+  const double rows = static_cast<double>(a.shape.rows()), keys = static_cast<double>(a.shape.kv_len);
+  const double cheapest = c.fixed + keys * c.key[0] + rows * c.row[0];
+  return cheapest < rows * c.exact_row;
+}
+
+}  // namespace
+
+int64_t PartialStates(const Approximation& a, int degree) {
+  if (a.desc.causal) return 1;
+  const int64_t by_keys = CeilDiv(a.shape.kv_len, kSurveyKeys);
+  const int64_t by_memory = kPartialBytes / (a.layout.floats(degree) * 4);
+  return std::clamp<int64_t>(std::min(by_keys, by_memory), 1, kMaxPartials);
+}
+
+Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxOptions& options, const Machine& machine) {
+  Approximation a;
+  a.desc = desc;
+  a.mode = options.mode;
+  a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, machine.cores));
+  a.shape = {.batch = desc.batch, .q_heads = desc.q_heads, .kv_heads = desc.kv_heads, .q_len = desc.q_len,
+             .kv_len = desc.kv_len, .qk_dim = desc.qk_dim, .v_dim = desc.v_dim, .element_bytes = ElementBytes(desc.dtype),
+             .offset = desc.offset, .left = kUnbounded, .right = desc.causal ? 0 : kUnbounded};
+  const auto exactly = [&](const char* reason) -> Result<Approximation> {
+    if (Status s = PlanAllExact(options, machine, reason, &a); !s.ok()) return s;
+    return std::move(a);
+  };
+  if (const char* reason = WhyExact(desc); *reason != '\0') return exactly(reason);
+  if (desc.causal) {
+    a.chunk = kChunkPanels * kQueryPanel;
+    if (desc.q_len < 2 * a.chunk) return exactly("too few queries for causal prefix states");
+  }
+  PlanClasses(options, &a);
+  if (a.classes.empty()) return exactly("no polynomial meets max_error");
+  if (Status s = PlanExactParts(options, machine, &a); !s.ok()) return s;
+  PlanCosts(machine, &a);
+  if (options.mode == ApproxMode::kFastest && !CanWin(a)) return exactly("exact attention is predicted to be faster");
+  if (Status s = LayOutWorkspace(&a); !s.ok()) return s;
+  return a;
+}
+
+}  // namespace attenio::approx
