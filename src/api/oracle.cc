@@ -49,10 +49,10 @@ struct Row {
     }
     *magnitude = std::abs(*d.scale) * sum;
     s *= *d.scale;
-    if (d.softcap > 0) s = d.softcap * std::tanh(s / d.softcap);
-    if (d.alibi) s += double{o.alibi[head]} * static_cast<double>(key - position);
-    return s;
+    return d.softcap > 0 ? d.softcap * std::tanh(s / d.softcap) : s;
   }
+
+  double Alibi(int64_t key) const { return d.alibi ? double{o.alibi[head]} * static_cast<double>(key - position) : 0; }
 
   double Value(int64_t key, int64_t c) const {
     return Load(o.v, d.dtype, batch * d.v.batch + kv_head() * d.v.head + key * d.v.row + c * d.v.element);
@@ -72,31 +72,39 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   const int64_t kv_len = d.kv_lens != nullptr ? d.kv_lens[batch] : d.kv_len;
   OracleRow result;
   for (auto* column : {&result.out, &result.magnitude, &result.values}) column->assign(static_cast<size_t>(d.v_dim), 0.0);
-  std::vector<std::pair<int64_t, double>> scores;
+  struct Key {
+    int64_t index;
+    double score, bias;
+  };
+  std::vector<Key> keys;
   double max = d.sinks ? double{operands.sinks[q_head]} : -kInfinity;
   for (int64_t j = 0; j < kv_len; ++j) {
     const double mask = row.InBand(j) ? row.Mask(j) : -kInfinity;
     if (mask == -kInfinity) continue;
     double magnitude = 0;
-    const double s = row.Score(j, &magnitude) + mask;
+    const double bias = row.Alibi(j) + mask;
+    const double s = row.Score(j, &magnitude) + bias;
     result.score_bound = std::fmax(result.score_bound, magnitude);
     if (s == -kInfinity) continue;
-    scores.emplace_back(j, s);
+    keys.push_back({j, s, std::abs(row.Alibi(j)) + std::abs(mask)});
     max = s > max || std::isnan(s) ? s : max;
   }
-  result.allowed = static_cast<int64_t>(scores.size());
+  result.allowed = static_cast<int64_t>(keys.size());
   result.lse = max;
-  if (scores.empty()) return result;
+  if (keys.empty()) return result;
   double sum = d.sinks ? std::exp(operands.sinks[q_head] - max) : 0;
-  for (auto& [j, s] : scores) sum += s = std::exp(s - max);
-  for (const auto& [j, p] : scores) {
+  for (Key& key : keys) sum += key.score = std::exp(key.score - max);
+  double bias = 0;
+  for (const Key& key : keys) {
+    if (key.score > 0x1p-40 * sum) bias = std::fmax(bias, key.bias);
     for (int64_t c = 0; c < d.v_dim; ++c) {
-      const double value = row.Value(j, c), term = p / sum * value;
+      const double value = row.Value(key.index, c), term = key.score / sum * value;
       result.values[static_cast<size_t>(c)] += std::abs(value);
       result.out[static_cast<size_t>(c)] += term;
       result.magnitude[static_cast<size_t>(c)] += std::abs(term);
     }
   }
+  result.score_bound += bias;
   result.lse = max + std::log(sum);
   return result;
 }

@@ -18,7 +18,9 @@ struct OracleRow {
   std::vector<double> out;        // v_dim
   std::vector<double> magnitude;  // v_dim: sum_j p_j |v_j|
   std::vector<double> values;     // v_dim: sum_j |v_j| over allowed keys
-  double score_bound = 0;         // max_j |scale| sum_c |q_c k_jc| over allowed keys
+  // max_j |scale| sum_c |q_c k_jc| over allowed keys, plus the largest |ALiBi| + |mask| of keys with a weight above 2^-40: in f32
+  // a score of 1000 is known to 6e-5, wherever the 1000 came from.
+  double score_bound = 0;
   double lse = 0;                 // natural, sink included
   int64_t allowed = 0;            // keys
 };

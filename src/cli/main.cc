@@ -18,6 +18,7 @@ int Run(int argc, char** argv) {
   AddInfo(app, &action);
   AddAttend(app, &action);
   AddConformance(app, &action);
+  AddCheck(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
