@@ -27,6 +27,7 @@ constexpr double kOracleBudget = 3e6;
 struct Outcome {
   enum Kind { kPassed, kFailed, kSkipped } kind = kPassed;
   std::string kernel, detail;
+  DType out_dtype = DType::kF32;
   bool crossing = false;  // at least 3 key blocks in one query tile and at least 2 query tiles
   Verdict verdict;
 };
@@ -72,6 +73,7 @@ class Checker {
   Outcome RunCase(uint64_t seed) {
     RandomProblem problem(seed);
     Outcome outcome;
+    outcome.out_dtype = problem.desc().out_dtype.value_or(problem.desc().dtype);
     RunOptions run = options_.run;
     if (run.schedule.empty()) run.schedule = problem.schedule();
     const Result<Plan> plan = Plan::Create(problem.desc(), run.ForPlan(executor_.workers()));
@@ -140,16 +142,17 @@ class Checker {
 struct Totals {
   int64_t count[3] = {0, 0, 0};  // by Outcome::Kind
   int64_t crossing = 0, rows = 0;
-  double worst = 0;
-  uint64_t worst_seed = 0;
+  double worst[3] = {0, 0, 0};  // by output type: rounding alone takes a 16-bit result to 1
+  uint64_t worst_seed[3] = {0, 0, 0};
 
   void Add(const Outcome& o, uint64_t seed) {
     ++count[o.kind];
     if (o.kind == Outcome::kPassed) crossing += o.crossing;
     rows += o.verdict.rows;
-    if (o.verdict.worst > worst) {
-      worst = o.verdict.worst;
-      worst_seed = seed;
+    const size_t type = static_cast<size_t>(o.out_dtype);
+    if (o.verdict.worst > worst[type]) {
+      worst[type] = o.verdict.worst;
+      worst_seed[type] = seed;
     }
   }
 };
@@ -181,7 +184,12 @@ bool PrintSummary(const CheckOptions& o, const Totals& t, const std::array<int64
   std::string text = fmt::format("covered: {} across >= 3 key blocks and >= 2 query tiles", t.crossing);
   for (size_t i = 0; i < kFeatures; ++i) text += fmt::format(", {} {}", coverage[i], Name(static_cast<Feature>(i)));
   if (!o.json) {
-    fmt::print("largest error / bound {:.3f} (seed {}), {} rows compared\n{}\n", t.worst, t.worst_seed, t.rows, text);
+    fmt::print("largest error / bound over {} rows:", t.rows);
+    for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const size_t i = static_cast<size_t>(type);
+      fmt::print(" {} {:.3f} (seed {})", attenio::Name(type), t.worst[i], t.worst_seed[i]);
+    }
+    fmt::print("\n{}\n", text);
   }
   // A run of this size reaches everything, unless a named kernel refuses types or a given schedule has larger blocks.
   if (o.cases >= 500 && o.run.kernel.empty() && o.run.schedule.empty()) {

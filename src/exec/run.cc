@@ -51,8 +51,10 @@ uint8_t* FiniteFlags(const Run& run, std::byte* packed_head) {
   return reinterpret_cast<uint8_t*>(packed_head + run.p.blocks * (run.p.block_k_bytes + run.p.block_v_bytes));
 }
 
+// Keys in use: a mask shorter than that excludes the rest.
 int64_t KeysOf(const Problem& p, int64_t batch) {
-  return p.kv_lens.empty() ? p.shape.kv_len : p.kv_lens[static_cast<size_t>(batch)];
+  const int64_t keys = p.kv_lens.empty() ? p.shape.kv_len : p.kv_lens[static_cast<size_t>(batch)];
+  return p.desc.mask.dtype ? std::min(keys, p.desc.mask.kv_len) : keys;
 }
 
 Range BlockKeys(const Problem& p, int64_t block, int64_t kv_len) {
