@@ -96,7 +96,8 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   for (Key& key : keys) sum += key.score = std::exp(key.score - max);
   double bias = 0;
   for (const Key& key : keys) {
-    if (key.score > 0x1p-40 * sum) bias = std::fmax(bias, key.bias);
+    // Beside the lowest finite numbers the product is lost in f64 as it is in f32: nothing differs.
+    if (key.score > 0x1p-40 * sum && key.bias < 0x1p77) bias = std::fmax(bias, key.bias);
     for (int64_t c = 0; c < d.v_dim; ++c) {
       const double value = row.Value(key.index, c), term = key.score / sum * value;
       result.values[static_cast<size_t>(c)] += std::abs(value);
