@@ -20,6 +20,8 @@ function(attenio_set_options target)
     POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wshadow
+    # A designated initialiser leaves out fields on purpose: they have defaults.
+    -Wno-missing-field-initializers
     # Vector types by value change the calling convention between targets; such functions never leave their file.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>)
   if(ATTENIO_WERROR)

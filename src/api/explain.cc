@@ -1,5 +1,6 @@
 #include "api/explain.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -44,6 +45,23 @@ void ExplainMachine(const Machine& m, std::string* out) {
   Line(out, "machine    %s, %lld cores: %s", m.name.c_str(), ll{m.cores}, levels.c_str());
 }
 
+// Bytes across the outer boundary of the first schedule level, for the whole call, against the least that any schedule must move.
+void ExplainTraffic(const Problem& p, const Machine& machine, std::string* out) {
+  const LevelTile& tile = p.schedule.levels[0];
+  const MemoryLevel* level = machine.Find(tile.level);
+  if (level == nullptr || p.shape.rows() == 0 || p.shape.kv_len == 0) return;
+  const double packed = static_cast<double>(p.kernel->k_row_bytes(p.shape.qk_dim)) / static_cast<double>(std::max<int64_t>(1, p.shape.qk_dim));
+  const double heads = static_cast<double>(p.heads);
+  const Traffic t = Predict(p.schedule, p.shape, 0, RowStats::kWrittenBack);
+  const double bytes = heads * ((t.q + t.k + t.v) * packed + (t.out + t.scores + t.stats) * 4);
+  const double words = static_cast<double>(level->bytes) / packed;
+  const double bound = heads * packed * LowerBound(p.shape, words, BoundKind::kScoreOnce);
+  const double pairs = heads * packed * LowerBound(p.shape, words, BoundKind::kPairsResident);
+  Line(out, "traffic    %.4g MB across %s, %.2f times the lower bound (%s) and %.2f times that of fused schedules (%s); packing %.4g MB", bytes / 1e6,
+       tile.level.c_str(), bytes / bound, Name(BoundKind::kScoreOnce), bytes / pairs, Name(BoundKind::kPairsResident),
+       heads * packed * PackingWords(p.schedule, p.shape) / 1e6);
+}
+
 }  // namespace
 
 std::string ExplainProblem(const Problem& p, const Machine& machine, const std::string& rejected, const std::string& origin) {
@@ -56,6 +74,7 @@ std::string ExplainProblem(const Problem& p, const Machine& machine, const std::
   Line(&out, "schedule   %s (%s)", p.schedule.ToString().c_str(), origin.c_str());
   Line(&out, "execution  %lld query tiles x %lld KV heads, waves of %lld heads, %d workers, workspace %.4g MiB", ll{p.tiles}, ll{p.heads}, ll{p.wave}, p.workers,
        static_cast<double>(p.workspace_bytes) / (1 << 20));
+  ExplainTraffic(p, machine, &out);
   return out;
 }
 

@@ -75,13 +75,11 @@ Status CheckWorkspace(const Problem& p, const Operands& operands, std::span<std:
   return Status::Error(Code::kWorkspaceTooSmall, "workspace has %zu bytes, expected %lld", workspace.size(), static_cast<long long>(p.workspace_bytes));
 }
 
-}  // namespace
-
-Result<Plan> Plan::Create(const AttentionDesc& desc, const Options& options) {
+Result<std::shared_ptr<Plan::Impl>> MakeImpl(const AttentionDesc& desc, const Options& options) {
   Result<AttentionDesc> resolved = Resolve(desc);
   if (!resolved.ok()) return resolved.status();
   if (options.workers < 0) return Status::Error(Code::kInvalidArgument, "workers is %d, expected 0 (the machine's cores) or more", options.workers);
-  auto impl = std::make_shared<Impl>();
+  auto impl = std::make_shared<Plan::Impl>();
   impl->machine = options.machine != nullptr ? *options.machine : ThisMachine();
   Problem& p = impl->problem;
   p.desc = *resolved;
@@ -99,7 +97,19 @@ Result<Plan> Plan::Create(const AttentionDesc& desc, const Options& options) {
   impl->solved = options.schedule.empty() ? "solved" : "given";
   p.schedule = *schedule;
   if (Status s = LayOut(&p, WaveBytes(impl->machine)); !s.ok()) return s;
-  return Plan(std::move(impl));
+  return impl;
+}
+
+}  // namespace
+
+Result<Plan> Plan::Create(const AttentionDesc& desc, const Options& options) {
+  try {
+    Result<std::shared_ptr<Impl>> impl = MakeImpl(desc, options);
+    if (!impl.ok()) return impl.status();
+    return Plan(std::move(*impl));
+  } catch (const std::bad_alloc&) {
+    return Status::Error(Code::kOutOfMemory, "no memory for a plan");
+  }
 }
 
 size_t Plan::workspace_bytes() const { return static_cast<size_t>(impl_->problem.workspace_bytes); }

@@ -257,7 +257,7 @@ TEST(Plan, ExplainSaysWhatRuns) {
   const Result<Plan> plan = Plan::Create(Desc());
   ASSERT_TRUE(plan.ok());
   const std::string text = plan->Explain();
-  for (const char* part : {"shape", "machine", "kernel", "schedule", plan->kernel()}) {
+  for (const char* part : {"shape", "machine", "kernel", "schedule", "traffic", plan->kernel()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
 }
