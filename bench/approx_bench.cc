@@ -1,12 +1,17 @@
 // Polynomial attention and its parts: the state and apply loops in GFLOP/s of products (features x (v_dim + 1) per row).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <random>
 #include <vector>
 
 #include "approx/state.h"
+#include "attenio/approx.h"
+#include "attenio/attention.h"
+#include "base/bits.h"
 
 namespace attenio::approx {
 namespace {
@@ -38,6 +43,30 @@ struct Problem {
   std::vector<float> rows;
   float *z, *scratch, *x, *v, *den, *coefficients;
 };
+
+std::vector<float> Sphere(int64_t n, int64_t d) {
+  static std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  std::vector<float> rows(n * d);
+  for (int64_t i = 0; i < n; ++i) {
+    double square = 0;
+    for (int64_t c = 0; c < d; ++c) square += std::pow(rows[i * d + c] = normal(random), 2);
+    for (int64_t c = 0; c < d; ++c) rows[i * d + c] /= static_cast<float>(std::sqrt(square));
+  }
+  return rows;
+}
+
+template <class F>
+double Seconds(F f) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!f().ok()) std::abort();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double Median(std::vector<double> x) {
+  std::sort(x.begin(), x.end());
+  return x.empty() ? 0 : x[x.size() / 2];
+}
 
 void Report(benchmark::State& state, const StateLayout& l, int64_t rows) {
   state.counters["gflops"] = benchmark::Counter(
@@ -90,8 +119,81 @@ void Product(benchmark::State& state) {
   for (float* p : {a, b, c}) std::free(p);
 }
 
+// Whole calls, one after the other in every iteration so that machine noise meets both. q and k uniform on spheres with
+// |scale| |q| |k| = 1; counters: median seconds of each, their ratio, the ratio of the flops, and the largest row error against
+// exact attention over what is certified.
+void ExactAgainstPolynomial(benchmark::State& state) {
+  const int64_t n = state.range(0), d = state.range(1);
+  const DType type = static_cast<DType>(state.range(2));
+  AttentionDesc desc{};
+  desc.q_len = desc.kv_len = n;
+  desc.qk_dim = desc.v_dim = d;
+  desc.dtype = type;
+  desc.out_dtype = DType::kF32;
+  desc.causal = state.range(3) != 0;
+  std::vector<float> q = Sphere(n, d), k = Sphere(n, d), v = Sphere(n, d), exact_out(n * d), out(n * d);
+  for (float& x : q) x *= std::sqrt(static_cast<float>(d));
+  std::vector<BF16> q16(n * d), k16(n * d), v16(n * d);
+  for (int64_t i = 0; i < n * d; ++i) {
+    q16[i] = ToBF16(q[i]);
+    k16[i] = ToBF16(k[i]);
+    v16[i] = ToBF16(v[i]);
+  }
+  Operands operands{};
+  operands.q = type == DType::kF32 ? static_cast<void*>(q.data()) : q16.data();
+  operands.k = type == DType::kF32 ? static_cast<void*>(k.data()) : k16.data();
+  operands.v = type == DType::kF32 ? static_cast<void*>(v.data()) : v16.data();
+  ApproxOptions options;
+  options.max_error = 0.025;
+  options.workers = 1;
+  Options exact_options;
+  exact_options.workers = 1;
+  const Result<Plan> exact = Plan::Create(desc, exact_options);
+  const Result<ApproxPlan> poly = ApproxPlan::Create(desc, options);
+  if (!exact.ok() || !poly.ok()) return state.SkipWithError("no plan");
+  std::vector<std::byte> exact_space(exact->workspace_bytes()), space(poly->workspace_bytes());
+  std::vector<double> exact_seconds, seconds;
+  ApproxReport report;
+  for (auto _ : state) {
+    operands.out = exact_out.data();
+    exact_seconds.push_back(Seconds([&] { return exact->Run(operands, exact_space); }));
+    for (int i = 0; i < 3; ++i) {
+      operands.out = out.data();
+      seconds.push_back(Seconds([&] { return poly->Run(operands, space, SerialParallel(), &report); }));
+    }
+  }
+  double worst = 0;
+  for (int64_t i = 0; i < n * d; ++i) worst = std::max<double>(worst, std::abs(out[i] - exact_out[i]));
+  double range = 1e30;
+  for (int64_t c = 0; c < d; ++c) {
+    float low = v[c], high = v[c];
+    for (int64_t j = 0; j < n; ++j) {
+      low = std::min(low, v[j * d + c]);
+      high = std::max(high, v[j * d + c]);
+    }
+    range = std::min<double>(range, high - low);
+  }
+  const double r = static_cast<double>(report.features), pairs = exact->shape().Flops() / (2.0 * static_cast<double>(2 * d));
+  state.counters["exact_s"] = Median(exact_seconds);
+  state.counters["poly_s"] = Median(seconds);
+  state.counters["speedup"] = Median(exact_seconds) / Median(seconds);
+  state.counters["flop_ratio"] = 2 * static_cast<double>(d) * pairs / (2 * static_cast<double>(n) * r * static_cast<double>(d + 1));
+  state.counters["predicted"] = report.predicted_gain;
+  state.counters["degree"] = report.degree;
+  state.counters["exact_rows"] = report.exact_fraction();
+  state.counters["error_over_certified"] = worst / range / report.certified;
+}
+
 BENCHMARK(Product);
 BENCHMARK(State)->Args({64, 2})->Args({32, 2})->Args({32, 3})->Args({16, 4})->Args({64, 3});
+BENCHMARK(ExactAgainstPolynomial)
+    ->ArgNames({"n", "d", "dtype", "causal"})
+    ->Args({16384, 64, 0, 0})
+    ->Args({65536, 64, 0, 0})
+    ->Args({65536, 64, 1, 0})
+    ->Args({65536, 64, 0, 1})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(Apply)->Args({64, 2})->Args({32, 2})->Args({32, 3})->Args({16, 4})->Args({64, 3});
 
 }  // namespace

@@ -48,7 +48,7 @@ double ApproxPlan::largest_bound() const {
   return a.all.has_value() || a.classes.empty() ? 0 : a.classes.back().p.bound;
 }
 
-int64_t ApproxPlan::features(int degree) const { return approx::FeatureCount(shape().qk_dim, degree); }
+int64_t ApproxPlan::features(int degree) const { return FeatureCount(shape().qk_dim, degree); }
 
 Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace, const Parallel& parallel, ApproxReport* report) const {
   const approx::Approximation& a = impl_->approximation;

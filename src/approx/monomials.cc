@@ -4,17 +4,6 @@
 
 namespace attenio::approx {
 
-int64_t FeatureCount(int64_t dims, int degree) {
-  int64_t count = 1;
-  for (int k = 1; k <= degree; ++k) {
-    // count (dims + k) / k is an integer; the product may overflow before the division.
-    int64_t product;
-    if (__builtin_mul_overflow(count, dims + k, &product)) return INT64_MAX;
-    count = product / k;
-  }
-  return count;
-}
-
 Monomials::Monomials(int64_t dims, int degree, int64_t block) : dims_(dims), degree_(degree), block_(block) {
   AddRun({.depth = -1, .end = 1});
   degree_blocks_.push_back(1);

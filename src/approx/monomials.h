@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "attenio/io_poly.h"
 #include "kernels/features.h"
 
 namespace attenio::approx {
-
-// C(dims + degree, degree), or INT64_MAX when that does not fit.
-int64_t FeatureCount(int64_t dims, int degree);
 
 // The features cut into blocks of at most `block`: each block is a list of runs whose panel_row counts from the block's first.
 class Monomials {

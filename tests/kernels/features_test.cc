@@ -15,7 +15,6 @@
 namespace attenio {
 namespace {
 
-using approx::FeatureCount;
 using approx::Monomials;
 
 // Runs `body` once per instruction set that this machine has.
