@@ -237,6 +237,8 @@ Result<Schedule> Solve(const Shape& shape, const Machine& machine, const SolveOp
   s.levels.push_back(
       {boundaries.outer->name, tiles.outer_dataflow, ChooseRows(shape, tiles.rows, options), tiles.keys});
   AddInner(boundaries, tiles, options, &s);
+  // A head whose rows are one tile reads its keys once: packing them block by block, in cache, saves writing and reading a copy.
+  if (NumTiles(s, shape) <= 1) s.packing = Packing::kBlock;
   return s;
 }
 
