@@ -17,9 +17,19 @@ constexpr int64_t kRowPasses = 3;
 
 int64_t Costs::Matmul(int64_t pairs, int64_t depth) const {
   const int64_t macs = run_->hw.macs();
-  const int64_t rest = pairs % macs;
-  // With a >= 2 MACs for every pair, each takes a part of the depth (AttenIO, Sec. 4: 64 + 64 steps at d = 128).
-  return pairs / macs * depth + (rest > 0 ? CeilDiv(depth, std::min(depth, macs / rest)) : 0);
+  int64_t cycles = pairs / macs * depth;
+  // Of fewer pairs than MACs, `share` MACs take each and a part of its depth (AttenIO, Sec. 4: 64 + 64 steps at d = 128).
+  // Or share + 1, as many pairs as that has room for, if that and what remains takes less.
+  for (int64_t rest = pairs % macs; rest > 0;) {
+    const int64_t share = std::min(depth, macs / rest);
+    const int64_t together = CeilDiv(depth, share);
+    const int64_t first = macs / (share + 1), left = rest - first;
+    const int64_t split = CeilDiv(depth, share + 1) + (left > 0 ? CeilDiv(depth, std::min(depth, macs / left)) : 0);
+    if (first == 0 || share == depth || split >= together) return cycles + together;
+    cycles += CeilDiv(depth, share + 1);
+    rest = left;
+  }
+  return cycles;
 }
 
 int64_t Costs::QK(int64_t rows, int64_t keys) const { return Matmul(rows * keys, run_->shape.qk_dim); }
