@@ -6,6 +6,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bash cmake/setup.sh
 cmake --preset release >/dev/null
 cmake --build --preset release -j "$(nproc)" --target attenio_cli
-attenio=build/release/bin/attenio
 
-"$attenio" info
+results=build/quickstart
+mkdir -p "$results"
+run() { printf '\n$ attenio %s\n' "$*"; build/release/bin/attenio "$@"; }
+
+run info
+
+# One layer of a trained model: 4 query heads on 2 KV heads, 1024 tokens. --verify compares with an f64 oracle.
+model=tests/data/tinylm.safetensors
+run attend --q $model:q --k $model:k --v $model:v --causal --out "$results/out.npy" --out-dtype f32 \
+  --lse "$results/lse.npy" --explain --verify
+
+# Cases of the ONNX Attention operator.
+run conformance tests/data/conformance

@@ -30,7 +30,9 @@ typedef enum attenio_code {
   ATTENIO_WORKSPACE_TOO_SMALL = 4
 } attenio_code;
 
-typedef enum attenio_dtype { ATTENIO_F32 = 0, ATTENIO_BF16 = 1, ATTENIO_F16 = 2, ATTENIO_BOOL = 3, ATTENIO_NONE = -1 } attenio_dtype;
+/* An integer and not an enum: the library must be able to refuse a wrong value, and C++ leaves reading one undefined. */
+typedef int32_t attenio_dtype;
+enum { ATTENIO_F32 = 0, ATTENIO_BF16 = 1, ATTENIO_F16 = 2, ATTENIO_BOOL = 3, ATTENIO_NONE = -1 };
 
 /* Owned by the caller, always terminated by 0. May be NULL wherever it is asked for. */
 typedef struct attenio_error {
