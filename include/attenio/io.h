@@ -262,7 +262,8 @@ struct SolveOptions {
 
 // The schedule that moves least across the L2 boundary among query-resident ones that fit (theory: AttenIO, ASPLOS 2026,
 // Sec. 3, carried to a cache with ways: the streamed block is reserved twice and one way is left for the stream), its L1 strip
-// and the register tile. Key blocks depend on dims, packed element size, quantum and machine only, the L1 strip on the tile besides.
+// and the register tile. Key blocks depend on dims, packed element size, quantum and machine only, the L1 strip on the tile besides;
+// packing is by block where there is one tile only.
 // kInvalidArgument when a machine or shape makes no sense, or when not even one quantum of scores fits.
 ATTENIO_API Result<Schedule> Solve(const Shape& shape, const Machine& machine, const SolveOptions& options);
 

@@ -84,8 +84,9 @@ class Solver {
   Tiles Best() const {
     Tiles best;
     double best_cost = INFINITY;
-    for (int64_t keys = options_.quantum.keys; keys <= std::max(kMaxKeyBlock, options_.quantum.keys);
-         keys += options_.quantum.keys) {
+    const int64_t quantum = options_.quantum.keys;
+    // Steps of a sixteenth at least: the cost is flat around its minimum, and planning stays short for a quantum of 1.
+    for (int64_t keys = quantum; keys <= std::max(kMaxKeyBlock, quantum); keys += RoundUp(std::max<int64_t>(1, keys / 16), quantum)) {
       Tiles t;
       if (!Fit(keys, &t)) break;  // larger blocks fit less
       const double cost = Cost(t);
