@@ -7,8 +7,6 @@
 
 include(CheckCXXCompilerFlag)
 
-set(attenio_gnu_like $<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>)
-
 function(attenio_set_options target)
   target_compile_features(${target} PRIVATE cxx_std_20 c_std_99)
   set_target_properties(${target} PROPERTIES
@@ -23,7 +21,9 @@ function(attenio_set_options target)
     # A designated initialiser leaves out fields on purpose: they have defaults.
     -Wno-missing-field-initializers
     # Vector types by value change the calling convention between targets; such functions never leave their file.
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>)
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-psabi>
+    # GCC 12 warns about its own std::string where text is joined or assigned (GCC bug 105651).
+    "$<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-maybe-uninitialized>")
   if(ATTENIO_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
