@@ -87,6 +87,7 @@ Result<std::shared_ptr<Plan::Impl>> MakeImpl(const AttentionDesc& desc, const Op
   if (desc.kv_lens != nullptr) p.kv_lens.assign(desc.kv_lens, desc.kv_lens + desc.batch);
   p.desc.offsets = p.desc.kv_lens = nullptr;  // the copies count from here on
   p.shape = ShapeOf(p.desc);
+  p.overlap = options.overlap;
   p.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, impl->machine.cores));
   p.kernel = SelectKernel(p.desc.dtype, p.desc.qk_dim, p.desc.v_dim, options.kernel, &impl->rejected);
   if (p.kernel == nullptr) {

@@ -68,8 +68,8 @@ Status LayOut(Problem* p, int64_t wave_bytes) {
     p->packed_bytes_per_head = head.size();
     if (!head.ok() || !block.ok()) return overflow;
     p->wave = WaveHeads(*p, wave_bytes);
-    const int64_t in_flight = p->wave < p->heads ? 2 * p->wave : p->wave;  // the next wave is packed during this one
-    p->packed_heads = sizer.Take(in_flight, p->packed_bytes_per_head);
+    p->slots = p->wave < p->heads && p->overlap.pack_ahead ? 2 * p->wave : p->wave;
+    p->packed_heads = sizer.Take(p->slots, p->packed_bytes_per_head);
   }
   WorkspaceSizer worker;
   p->worker = LayOutWorker(*p, &worker);

@@ -43,8 +43,7 @@ RowView QueryRows(const Problem& p, const void* base, DType type, const Strides&
 // ---------------------------------------------------------------- packing
 
 std::byte* PackedHead(const Run& run, int64_t head) {
-  const int64_t slots = run.p.wave < run.p.heads ? 2 * run.p.wave : run.p.wave;
-  return run.base + run.p.packed_heads + head % slots * run.p.packed_bytes_per_head;
+  return run.base + run.p.packed_heads + head % run.p.slots * run.p.packed_bytes_per_head;
 }
 
 uint8_t* FiniteFlags(const Run& run, std::byte* packed_head) {
@@ -99,6 +98,7 @@ struct Tile {
   void* scratch;
   std::byte *k, *v;  // block packed by this worker (Packing::kBlock)
   int64_t out_stride;
+  int64_t blocks_end = 0;  // key blocks that a row of the tile may attend end here
 };
 
 Tile MakeTile(const Run& run, Range rows, int worker) {
@@ -170,6 +170,19 @@ PackedBlock FindBlock(const Run& run, const Shape& shape, int64_t head, int64_t 
   return b;
 }
 
+// Each strip fetches its share of the next packed block into L2, so that the block is there when its turn comes and no burst of
+// requests holds up the strip's own loads.
+void PrefetchNextBlock(const Run& run, const Step& step, const PackedBlock& block, const Tile& t) {
+  const Problem& p = run.p;
+  if (!p.overlap.prefetch || p.schedule.packing == Packing::kBlock || block.index + 1 >= t.blocks_end) return;
+  constexpr int64_t kLine = 64;
+  const int64_t strip = p.schedule.levels[1].queries, bytes = p.block_k_bytes + p.block_v_bytes;
+  const int64_t share = RoundUp(CeilDiv(bytes, CeilDiv(t.rows.size(), strip)), kLine);
+  const int64_t begin = (step.queries.begin - t.rows.begin) / strip * share, end = std::min(begin + share, bytes);
+  const std::byte* next = block.k + bytes;
+  for (int64_t at = begin; at < end; at += kLine) __builtin_prefetch(next + at, 0, 2);
+}
+
 void RunStep(const Run& run, const Step& step, const PackedBlock& block, const RowView& mask, const Tile& t) {
   const AttentionDesc& d = run.p.desc;
   const int64_t r = step.queries.begin - t.rows.begin;
@@ -209,7 +222,8 @@ void TileTask(const Run& run, int64_t head, int64_t tile, int worker) {
   Shape shape = p.shape;
   shape.kv_len = KeysOf(p, batch);
   if (!p.offsets.empty()) shape.offset = p.offsets[static_cast<size_t>(batch)];
-  const Tile t = MakeTile(run, TileQueries(p.schedule, p.shape, tile), worker);
+  Tile t = MakeTile(run, TileQueries(p.schedule, p.shape, tile), worker);
+  t.blocks_end = CeilDiv(shape.AnyKeys(t.rows).end, p.schedule.levels[0].keys);
   StartTile(run, shape, batch, kv_head, t);
   const MaskDesc& md = p.desc.mask;
   RowView mask;
@@ -220,6 +234,7 @@ void TileTask(const Run& run, int64_t head, int64_t tile, int worker) {
   ForEachStep(p.schedule, shape, t.rows, [&](const Step& step) {
     const int64_t index = step.keys.begin / p.schedule.levels[0].keys;
     if (index != block.index) block = FindBlock(run, shape, head, index, t);
+    PrefetchNextBlock(run, step, block, t);
     RunStep(run, step, block, mask, t);
   }, 2);
   FinishTile(run, batch, kv_head, t);
@@ -233,15 +248,19 @@ int64_t HeadsInWave(const Problem& p, int64_t wave) {
   return wave < 0 ? 0 : std::clamp<int64_t>(p.heads - wave * p.wave, 0, p.wave);
 }
 
-// Phase i computes wave i - 1 and packs wave i; nothing to pack when tasks pack for themselves.
 struct Phase {
   int64_t compute_wave, compute_tasks, pack_wave, pack_tasks;
 };
 
+// Packing for themselves, tasks need no other phase. Ahead: phase i computes wave i - 1 and packs wave i. Else they alternate.
 Phase PhaseOf(const Run& run, int64_t phase) {
   const Problem& p = run.p;
-  if (p.schedule.packing == Packing::kBlock) return {phase, HeadsInWave(p, phase) * p.tiles, 0, 0};
-  return {phase - 1, HeadsInWave(p, phase - 1) * p.tiles, phase, p.tiles > 0 ? HeadsInWave(p, phase) * run.packs() : 0};
+  const auto compute = [&](int64_t wave) { return HeadsInWave(p, wave) * p.tiles; };
+  const auto pack = [&](int64_t wave) { return p.tiles > 0 ? HeadsInWave(p, wave) * run.packs() : 0; };
+  if (p.schedule.packing == Packing::kBlock) return {phase, compute(phase), 0, 0};
+  if (p.overlap.pack_ahead) return {phase - 1, compute(phase - 1), phase, pack(phase)};
+  const int64_t wave = phase / 2;
+  return phase % 2 == 0 ? Phase{0, 0, wave, pack(wave)} : Phase{wave, compute(wave), 0, 0};
 }
 
 std::byte* Align(std::byte* workspace) {
@@ -251,7 +270,10 @@ std::byte* Align(std::byte* workspace) {
 
 }  // namespace
 
-int64_t NumPhases(const Problem& p) { return p.schedule.packing == Packing::kBlock ? Waves(p) : Waves(p) + 1; }
+int64_t NumPhases(const Problem& p) {
+  if (p.schedule.packing == Packing::kBlock) return Waves(p);
+  return p.overlap.pack_ahead ? Waves(p) + 1 : 2 * Waves(p);
+}
 
 int64_t NumTasks(const Problem& p, int64_t phase) {
   const Phase f = PhaseOf({p, {}, nullptr}, phase);

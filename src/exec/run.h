@@ -27,12 +27,14 @@ struct Problem {
   Shape shape;                     // with the largest kv_len; offset is set per batch entry
   const KernelSet* kernel = nullptr;
   Schedule schedule;               // levels[0]: L2 tile, levels[1]: L1 strip, levels[2]: register tile
+  Overlap overlap;
   int workers = 1;
 
   // Filled in by LayOut.
   int64_t tiles = 0;         // per KV head
   int64_t heads = 0;         // batch x kv_heads
   int64_t wave = 0;          // KV heads packed and computed together
+  int64_t slots = 1;         // packed KV heads in the workspace: two waves when one is packed during the other
   int64_t blocks = 0;        // key blocks per KV head
   int64_t block_k_bytes = 0, block_v_bytes = 0;  // one packed block
   int64_t packed_heads = 0;  // offset of the packed K/V of the waves in flight

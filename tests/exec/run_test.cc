@@ -90,6 +90,7 @@ Problem RandomProblem(Random* random, const KernelSet* kernel) {
                        {.level = "reg", .dataflow = Dataflow::kScoreResident, .queries = q.rows, .keys = q.keys}};
   p.schedule.packing = random->Integer(0, 1) == 1 ? Packing::kHead : Packing::kBlock;
   p.workers = static_cast<int>(random->Integer(1, 4));
+  p.overlap = {.prefetch = random->Integer(0, 1) == 1, .pack_ahead = random->Integer(0, 1) == 1};
   return p;
 }
 
