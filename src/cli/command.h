@@ -30,6 +30,7 @@ void AddAttend(CLI::App& app, Action* action);
 void AddConformance(CLI::App& app, Action* action);
 void AddCheck(CLI::App& app, Action* action);
 void AddBench(CLI::App& app, Action* action);
+void AddProject(CLI::App& app, Action* action);
 
 // --kernel, --schedule and --threads.
 struct RunOptions {

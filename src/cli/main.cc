@@ -19,6 +19,7 @@ int Run(int argc, char** argv) {
   AddAttend(app, &action);
   AddConformance(app, &action);
   AddCheck(app, &action);
+  AddProject(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
