@@ -13,36 +13,42 @@ namespace attenio {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 2^f on [0, 1], exactly 1 at 0 and 2 at 1 (the value for small negative x): a polynomial of degree 6 with least absolute
-// error, fitted with its f32 coefficients and roundings: at most 0.9 ulp in all. Degree 5 would leave 1.9 ulp of the 2.
+// 2^f on [-0.5, 0.5], exactly 1 at 0. The coefficients were fitted together with their f32 roundings for the fewest ulp: 1.9 in
+// all with fused multiply-adds for degree 5 (1.1 of them the polynomial's); two roundings per step need the next degree: 1.1.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2Fraction(D d, V f) {
-  V p = hn::MulAdd(f, hn::Set(d, 0x1.ca93e0p-13f), hn::Set(d, 0x1.44f864p-10f));
-  p = hn::MulAdd(f, p, hn::Set(d, 0x1.3d4964p-7f));
-  p = hn::MulAdd(f, p, hn::Set(d, 0x1.c681e8p-5f));
-  p = hn::MulAdd(f, p, hn::Set(d, 0x1.ebfdb2p-3f));
-  p = hn::MulAdd(f, p, hn::Set(d, 0x1.62e42ap-1f));
+#if HWY_NATIVE_FMA
+  V p = hn::MulAdd(f, hn::Set(d, 0x1.5aac90p-10f), hn::Set(d, 0x1.3ceac8p-7f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.c6baa2p-5f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.ebf9b6p-3f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.62e424p-1f));
+#else
+  V p = hn::MulAdd(f, hn::Set(d, 0x1.41dfb4p-13f), hn::Set(d, 0x1.5f0ab6p-10f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.3b2d58p-7f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.c6af78p-5f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.ebfbdcp-3f));
+  p = hn::MulAdd(f, p, hn::Set(d, 0x1.62e430p-1f));
+#endif
   return hn::MulAdd(f, p, hn::Set(d, 1.0f));
 }
 
-// 2^x for x < 128 within 2 ulp (1.3 with fused multiply-add); 0 below -126 (where the result would be subnormal), NaN for NaN.
+// 2^x for x <= 127 within 2 ulp; 0 below -126 (where the result would be subnormal), NaN for NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp2(D d, V x) {
+  const V n = hn::Round(x);
+  const V p = Exp2Fraction(d, hn::Sub(x, n));
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  // VREDUCEPS leaves x - floor(x), VSCALEFPS multiplies by 2^floor(x): nothing has to be converted or clamped, and the mask
-  // that flushes to 0 costs no instruction of its own.
+  // VSCALEFPS multiplies by 2^n: no conversion, and the mask that flushes to 0 is part of it. (VREDUCEPS would replace rounding
+  // and subtraction, but on Zen 4 it waits for the old value of its destination, and the whole takes 3 times as long.)
   if constexpr (hn::MaxLanes(d) == 16) {
-    const V f{_mm512_reduce_ps(x.raw, 0x09)};
     const __mmask16 normal = _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ);
-    return V{_mm512_maskz_scalef_ps(normal, Exp2Fraction(d, f).raw, x.raw)};
+    return V{_mm512_maskz_scalef_ps(normal, p.raw, n.raw)};
   }
 #endif
-  // Adding 1.5 * 2^23 + 127 leaves the biased exponent of 2^floor(x) in the low bits, without the range checks of a
-  // conversion to integer; the product (and not an addition to the exponent) keeps NaN what it is.
+  // Adding 1.5 * 2^23 + 127 leaves the biased exponent of 2^n in the low bits, without the range checks of a conversion to
+  // integer; the product (and not an addition to the exponent) keeps NaN what it is.
   const hn::Rebind<uint32_t, D> du;
-  const V floor = hn::Floor(x);
-  const V p = Exp2Fraction(d, hn::Sub(x, floor));
-  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, hn::Add(floor, hn::Set(d, 0x1.8p23f + 127)))));
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, hn::Add(n, hn::Set(d, 0x1.8p23f + 127)))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0f)), hn::Mul(p, power));
 }
 

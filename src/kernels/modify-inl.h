@@ -78,7 +78,7 @@ HWY_INLINE void MaskRow(const RowView& mask, int64_t row, int64_t first_key, int
 }
 
 // All modifiers of row r of the tile that begins at `row`; excluded keys outside the row's limits come later.
-HWY_NOINLINE void ModifyRows(const BlockArgs& args, const TileState& t, int64_t row, int rows, float* scores) {
+HWY_NOINLINE inline void ModifyRows(const BlockArgs& args, const TileState& t, int64_t row, int rows, float* scores) {
   const Modifiers& m = *args.modifiers;
   for (int r = 0; r < rows; ++r) {
     float* s = scores + r * kPanelKeys;

@@ -37,6 +37,7 @@ struct alignas(64) TileState {
   float sum[kStateRows];
   int64_t begin[kStateRows];           // allowed keys of the block
   int64_t end[kStateRows];
+  bool full;                           // every row is allowed every key of the tile's panels
 };
 
 // The key panels that hold the allowed keys of row r.
@@ -79,10 +80,10 @@ HWY_INLINE void MaxRow(TileState& t, int r, const float* s) {
   hn::Store(hn::Max(max0, max1), d, t.partial + r * kLanes);
 }
 
-// Scores to probabilities 2^((s - reference) * scale), and their sum per lane. Careful: a key that is allowed keeps a
-// probability above 0, so that a NaN or infinity in its V is not skipped with the excluded keys.
+// Scores of the panels [begin, end) to probabilities 2^((s - reference) * scale), and their sum per lane. Careful: a key that
+// is allowed keeps a probability above 0, so that a NaN or infinity in its V is not skipped with the excluded keys.
 template <bool kScaled, bool kCareful>
-HWY_INLINE void ExpRow(TileState& t, int r, float scale, float* s) {
+HWY_INLINE void ExpRow(TileState& t, int r, float scale, int64_t begin, int64_t end, float* s) {
   const DF d;
   const VF reference = hn::Set(d, t.reference[r]);
   const VF factor = hn::Set(d, scale);
@@ -100,8 +101,7 @@ HWY_INLINE void ExpRow(TileState& t, int r, float scale, float* s) {
     hn::Store(p, d, at);
     return p;
   };
-  const int64_t last = LastPanel(t, r);
-  for (int64_t p = FirstPanel(t, r); p < last; ++p) {
+  for (int64_t p = begin; p < end; ++p) {
     sum0 = hn::Add(sum0, probability(s + p * kPanelScores));
     sum1 = hn::Add(sum1, probability(s + p * kPanelScores + kLanes));
   }
@@ -185,9 +185,13 @@ HWY_INLINE void UpdateSum(TileState& t, int rows, float* sum) {
 
 template <bool kScaled, bool kCareful>
 HWY_NOINLINE void ExpRows(TileState& t, int rows, float scale, int64_t begin, int64_t end, float* s) {
-  for (int r = 0; r < rows; ++r) {
-    ExpRow<kScaled, kCareful>(t, r, scale, s + r * kPanelKeys);
-    ClearRow(t, r, begin, end, s + r * kPanelKeys);
+  for (int r = 0; r < rows; ++r, s += kPanelKeys) {
+    if (t.full) {
+      ExpRow<kScaled, kCareful>(t, r, scale, begin, end, s);
+    } else {
+      ExpRow<kScaled, kCareful>(t, r, scale, FirstPanel(t, r), LastPanel(t, r), s);
+      ClearRow(t, r, begin, end, s);
+    }
   }
 }
 

@@ -26,7 +26,7 @@ HWY_INLINE Range SetLimits(const BlockArgs& args, int64_t row, int rows, TileSta
   const Modifiers* m = args.modifiers;
   int64_t last = args.keys_end;
   if (m != nullptr && m->mask.base != nullptr) last = std::min(last, m->mask_keys - args.first_key);
-  int64_t any_begin = INT64_MAX, any_end = 0;
+  int64_t any_begin = INT64_MAX, any_end = 0, all_begin = 0, all_end = INT64_MAX;
   for (int r = 0; r < rows; ++r) {
     int64_t begin = args.keys_begin, end = last;
     if (m != nullptr && m->begin != nullptr) begin = std::max(begin, m->begin[row + r] - args.first_key);
@@ -36,17 +36,21 @@ HWY_INLINE Range SetLimits(const BlockArgs& args, int64_t row, int rows, TileSta
     t.end[r] = end;
     if (begin < end) any_begin = std::min(any_begin, begin);
     any_end = std::max(any_end, end);
+    all_begin = std::max(all_begin, begin);
+    all_end = std::min(all_end, end);
   }
   if (any_end == 0) return {0, 0};
-  return {any_begin / kPanelKeys, CeilDiv(any_end, kPanelKeys)};
+  const Range panels = {any_begin / kPanelKeys, CeilDiv(any_end, kPanelKeys)};
+  t.full = all_begin == panels.begin * kPanelKeys && all_end == panels.end * kPanelKeys;
+  return panels;
 }
 
 HWY_INLINE void Softmax(const BlockArgs& args, int64_t row, int rows, Range panels, TileState& t, float* s) {
   const Modifiers* m = args.modifiers;
-  if (m != nullptr && (m->softcap != 0 || m->slope != nullptr || m->mask.base != nullptr)) {
-    ModifyRows(args, t, row, rows, s);
-  }
-  for (int r = 0; r < rows; ++r) {
+  const bool modified = m != nullptr && (m->softcap != 0 || m->slope != nullptr || m->mask.base != nullptr);
+  if (modified) ModifyRows(args, t, row, rows, s);
+  // Else the maxima of the raw scores, taken by QK, are right.
+  for (int r = 0; (modified || !t.full) && r < rows; ++r) {
     ClipRow(t, r, s + r * kPanelKeys);
     MaxRow(t, r, s + r * kPanelKeys);
   }
@@ -66,7 +70,13 @@ HWY_INLINE void Tile(const BlockArgs& args, int64_t row, int rows, TileState& t,
   const Range panels = SetLimits(args, row, rows, t);
   if (panels.empty()) return;
   const float* q = static_cast<const float*>(args.q) + row * args.qk_dim;
-  kQkRows[rows](q, static_cast<const float*>(args.k), args.qk_dim, panels.begin, panels.end, s);
+  kQkRows[rows]({.q = q,
+                 .k = static_cast<const float*>(args.k),
+                 .dim = args.qk_dim,
+                 .begin = panels.begin,
+                 .end = panels.end,
+                 .s = s,
+                 .max = t.partial});
   Softmax(args, row, rows, panels, t, s);
   const PvArgs pv = {.p = s,
                      .v = static_cast<const float*>(args.v),

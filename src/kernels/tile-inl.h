@@ -11,6 +11,7 @@
 #endif
 
 #include <cstdint>
+#include <limits>
 
 #include "hwy/highway.h"
 
@@ -35,11 +36,12 @@ constexpr int kPanelDims = 2 * kLanes;
 constexpr int kPanelScores = kTileRows * kPanelKeys;
 
 // Few rows take two panels at once: with one they would wait for the latency of the additions.
-constexpr int VectorsAtOnce(int rows) { return rows <= 3 ? 4 : 2; }
+constexpr int VectorsAtOnce(int rows) { return rows <= 3 && 4 * rows <= 2 * kTileRows ? 4 : 2; }
 
-// Scores of `Rows` rows against `W / 2` panels, next to each other in k and s.
+// Scores of `Rows` rows against `W / 2` panels, next to each other in k and s; max[row][lane] is raised to them.
 template <int Rows, int W>
-HWY_INLINE void QkPanels(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t dim, float* HWY_RESTRICT s) {
+HWY_INLINE void QkPanels(const float* HWY_RESTRICT q, const float* HWY_RESTRICT k, int64_t dim, float* HWY_RESTRICT s,
+                         float* HWY_RESTRICT max) {
   const DF d;
   VF acc[Rows][W];
   HWY_UNROLL(16)
@@ -62,20 +64,41 @@ HWY_INLINE void QkPanels(const float* HWY_RESTRICT q, const float* HWY_RESTRICT 
   }
   HWY_UNROLL(16)
   for (int r = 0; r < Rows; ++r) {
+    VF row_max = hn::Load(d, max + r * kLanes);
     HWY_UNROLL(4)
-    for (int w = 0; w < W; ++w) hn::Store(acc[r][w], d, s + (w / 2) * kPanelScores + r * kPanelKeys + (w % 2) * kLanes);
+    for (int w = 0; w < W; ++w) {
+      hn::Store(acc[r][w], d, s + (w / 2) * kPanelScores + r * kPanelKeys + (w % 2) * kLanes);
+      row_max = hn::Max(row_max, acc[r][w]);
+    }
+    hn::Store(row_max, d, max + r * kLanes);
   }
 }
 
+struct QkArgs {
+  const float* q;
+  const float* k;
+  int64_t dim;
+  int64_t begin, end;  // key panels
+  float* s;            // score panels of the block
+  float* max;          // [row][lane]: maxima over the panels
+};
+
 // Scores of `Rows` rows against the panels [begin, end).
 template <int Rows>
-HWY_NOINLINE void QkRows(const float* q, const float* k, int64_t dim, int64_t begin, int64_t end, float* s) {
+HWY_NOINLINE void QkRows(const QkArgs& args) {
+  const DF d;
+  float* max = args.max;
+  for (int r = 0; r < Rows; ++r) hn::Store(hn::Set(d, -std::numeric_limits<float>::infinity()), d, max + r * kLanes);
+  const float* q = args.q;
+  const float* k = args.k;
+  const int64_t dim = args.dim, end = args.end;
+  float* s = args.s;
   constexpr int kAtOnce = VectorsAtOnce(Rows) / 2;
-  int64_t p = begin;
+  int64_t p = args.begin;
   for (; p + kAtOnce <= end; p += kAtOnce) {
-    QkPanels<Rows, 2 * kAtOnce>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores);
+    QkPanels<Rows, 2 * kAtOnce>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores, max);
   }
-  for (; p < end; ++p) QkPanels<Rows, 2>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores);
+  for (; p < end; ++p) QkPanels<Rows, 2>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores, max);
 }
 
 // What PvRows works on. V: panels of all block keys, `panel_stride` elements apart.
@@ -144,7 +167,7 @@ HWY_NOINLINE void PvRows(const PvArgs& args) {
 }
 
 // The same for V with a NaN or infinity in it: a probability of 0 skips its key instead of multiplying it.
-HWY_NOINLINE void PvCareful(const PvArgs& args, int rows) {
+HWY_NOINLINE inline void PvCareful(const PvArgs& args, int rows) {
   const DF d;
   for (int64_t w = 0; w < args.vectors; ++w) {
     const bool half = w % 2 == 0 && w + 1 == args.vectors;
@@ -162,7 +185,7 @@ HWY_NOINLINE void PvCareful(const PvArgs& args, int rows) {
   }
 }
 
-using QkFunction = void (*)(const float*, const float*, int64_t, int64_t, int64_t, float*);
+using QkFunction = void (*)(const QkArgs&);
 using PvFunction = void (*)(const PvArgs&);
 
 // Indexed by the rows of the tile.
