@@ -97,18 +97,18 @@ enum class TileRule : uint8_t {
 ATTENIO_API const char* Name(TileRule rule);
 
 // What runs at the same time. Off means: one after the other.
-struct Overlap {
+struct HwOverlap {
   bool intra_inner = true;        // load of V_j with Q K_j
   bool inter_inner = true;        // load of K_{j+1} with P_j V_j
   bool inter_outer = true;        // load of the next Q tile with the end of this one and the store of its O
   bool pipelined_softmax = true;  // one stream through the EXP unit instead of a pass for every operation
-  friend bool operator==(const Overlap&, const Overlap&) = default;
+  friend bool operator==(const HwOverlap&, const HwOverlap&) = default;
 };
 
 struct ProjectOptions {
   HwDataflow dataflow = HwDataflow::kAttenio;
   TileRule tile = TileRule::kOwn;
-  std::optional<Overlap> overlap;    // default: all for attenio, none for flash2; the others do not have the choice
+  std::optional<HwOverlap> overlap;    // default: all for attenio, none for flash2; the others do not have the choice
   std::optional<Schedule> schedule;  // instead of a rule; one level of the dataflow's kind
   // Every event one by one, instead of multiplying what repeats. Same figures, to the cycle.
   bool every_event = false;

@@ -112,7 +112,7 @@ Shape MakeShape(const Flags& flags, const Accelerator& hw, int64_t n, int64_t d)
 std::vector<ProjectCase> Variants(const ProjectCase& base, bool ablation) {
   if (!ablation) return {base};
   std::vector<ProjectCase> all;
-  const auto add = [&](const char* variant, HwDataflow dataflow, TileRule tile, std::optional<Overlap> overlap) {
+  const auto add = [&](const char* variant, HwDataflow dataflow, TileRule tile, std::optional<HwOverlap> overlap) {
     ProjectCase c = base;
     c.variant = variant;
     c.options.dataflow = dataflow;
@@ -122,17 +122,17 @@ std::vector<ProjectCase> Variants(const ProjectCase& base, bool ablation) {
   };
   constexpr HwDataflow kOurs = HwDataflow::kAttenio, kTheirs = HwDataflow::kFlash2;
   add("attenio", kOurs, TileRule::kPaper, {});
-  add("without V_j during QK", kOurs, TileRule::kPaper, Overlap{false, true, true, true});
-  add("without K_j+1 during PV", kOurs, TileRule::kPaper, Overlap{true, false, true, true});
-  add("without Q_i+1 during the end", kOurs, TileRule::kPaper, Overlap{true, true, false, true});
-  add("without any overlap", kOurs, TileRule::kPaper, Overlap{false, false, false, true});
-  add("without pipelined softmax", kOurs, TileRule::kPaper, Overlap{true, true, true, false});
-  add("tile only", kOurs, TileRule::kPaper, Overlap{false, false, false, false});
+  add("without V_j during QK", kOurs, TileRule::kPaper, HwOverlap{false, true, true, true});
+  add("without K_j+1 during PV", kOurs, TileRule::kPaper, HwOverlap{true, false, true, true});
+  add("without Q_i+1 during the end", kOurs, TileRule::kPaper, HwOverlap{true, true, false, true});
+  add("without any overlap", kOurs, TileRule::kPaper, HwOverlap{false, false, false, true});
+  add("without pipelined softmax", kOurs, TileRule::kPaper, HwOverlap{true, true, true, false});
+  add("tile only", kOurs, TileRule::kPaper, HwOverlap{false, false, false, false});
   add("balanced tile", kOurs, TileRule::kBalanced, {});
   add("flash2's tile", kOurs, TileRule::kFlash2, {});
   add("flash2", kTheirs, TileRule::kFlash2, {});
-  add("flash2 + overlap", kTheirs, TileRule::kFlash2, Overlap{true, true, true, false});
-  add("flash2 + softmax", kTheirs, TileRule::kFlash2, Overlap{false, false, false, true});
+  add("flash2 + overlap", kTheirs, TileRule::kFlash2, HwOverlap{true, true, true, false});
+  add("flash2 + softmax", kTheirs, TileRule::kFlash2, HwOverlap{false, false, false, true});
   add("flash2, Br = M/4d", kTheirs, TileRule::kQuarter, {});
   add("flash2, attenio's tile", kTheirs, TileRule::kPaper, {});
   return all;

@@ -207,7 +207,7 @@ void AddLadder(int64_t d, const std::string& order, std::vector<PaperRow>* rows)
   const Shape shape = PaperShape(65536, d);
   ProjectOptions options;
   options.tile = TileRule::kFlash2;
-  options.overlap = Overlap{false, false, false, false};
+  options.overlap = HwOverlap{false, false, false, false};
   const Projection start = Must({}, shape, options);
   std::string item = "ladder";
   for (const char change : order) {
@@ -230,7 +230,7 @@ void AddLimits(int64_t d, std::vector<PaperRow>* rows) {
   const Projection quarter = Must({}, shape, better);
   rows->push_back(Row("flash2_quarter_tile_io_over_attenio", d, quarter.bytes.total() / ours.bytes.total()));
   rows->push_back(Row("flash2_quarter_tile_time_over_attenio", d, Time(quarter) / Time(ours)));
-  better.overlap = Overlap{};
+  better.overlap = HwOverlap{};
   rows->push_back(
       Row("flash2_quarter_tile_overlap_softmax_time_over_attenio", d, Time(Must({}, shape, better)) / Time(ours)));
   // Time of FlashAttention-2: array, EXP unit, waits for memory.

@@ -178,7 +178,7 @@ Result<Run> MakeRun(const Accelerator& accelerator, const Shape& shape, const Pr
   run.shape = shape;
   run.dataflow = options.dataflow;
   run.overlap = options.overlap.value_or(
-      options.dataflow == HwDataflow::kAttenio ? Overlap{} : Overlap{false, false, false, false});
+      options.dataflow == HwDataflow::kAttenio ? HwOverlap{} : HwOverlap{false, false, false, false});
   if (options.schedule) {
     run.schedule = *options.schedule;
     if (Status s = CheckGivenSchedule(run); !s.ok()) return s;

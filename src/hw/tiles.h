@@ -12,7 +12,7 @@ struct Run {
   Shape shape;
   HwDataflow dataflow = HwDataflow::kAttenio;
   Schedule schedule;
-  Overlap overlap;
+  HwOverlap overlap;
   bool spills = false;  // kFlat: the rows of a tile do not fit, their scores go through memory
 
   const LevelTile& tile() const { return schedule.levels[0]; }

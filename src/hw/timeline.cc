@@ -174,7 +174,7 @@ int64_t Timeline::Transfer(Work work, const Step& step, int64_t words, int64_t e
 void Timeline::Fused(const Step& step, const Step* next) {
   const int64_t rows = step.queries.size(), keys = step.keys.size();
   const int64_t dk = run_->shape.qk_dim;
-  const Overlap& overlap = run_->overlap;
+  const HwOverlap& overlap = run_->overlap;
   if (step.first && !q_loaded_) clock_.q_ready = Transfer(Work::kLoadQ, step, rows * dk, clock_.serial);
   if (!k_loaded_) clock_.k_ready = Transfer(Work::kLoadK, step, keys * dk, clock_.serial);
   q_loaded_ = k_loaded_ = false;

@@ -63,7 +63,7 @@ TEST(Costs, SoftmaxPasses) {
   EXPECT_EQ(hw::Costs(pipelined).SoftmaxHidden(1985, 1), 3);
   EXPECT_EQ(hw::Costs(pipelined).SoftmaxHidden(100, 1), 1);  // one of two passes stays
   ProjectOptions serial;
-  serial.overlap = Overlap{true, true, true, false};
+  serial.overlap = HwOverlap{true, true, true, false};
   const hw::Run passes = MakeRun(8192, 64, serial);
   EXPECT_EQ(hw::Costs(passes).Softmax(1985, 1), 7 * 16);
   EXPECT_EQ(hw::Costs(passes).SoftmaxHidden(1985, 1), 0);
@@ -93,7 +93,7 @@ TEST(Timeline, SteadyStateOfAttenio) {
 }
 
 TEST(Timeline, EachSwitchCostsWhatItHid) {
-  const auto period = [](int64_t d, Overlap overlap) {
+  const auto period = [](int64_t d, HwOverlap overlap) {
     ProjectOptions options;
     options.overlap = overlap;
     return Period(d, options);
@@ -107,7 +107,7 @@ TEST(Timeline, EachSwitchCostsWhatItHid) {
 
 TEST(Timeline, InterOuterOverlapSavesTimePerTile) {
   ProjectOptions off;
-  off.overlap = Overlap{true, true, false, true};
+  off.overlap = HwOverlap{true, true, false, true};
   const Projection with = *Project({}, HwShape(8192, 64)), without = *Project({}, HwShape(8192, 64), off);
   EXPECT_LT(with.cycles, without.cycles);
   EXPECT_LT(with.stall, without.stall);
@@ -126,7 +126,7 @@ TEST(Timeline, Flash2TileIsSerial) {
 
 TEST(Timeline, Flash2IsAttenioWithoutItsIdeas) {
   ProjectOptions stripped = With(HwDataflow::kAttenio, TileRule::kFlash2);
-  stripped.overlap = Overlap{false, false, false, false};
+  stripped.overlap = HwOverlap{false, false, false, false};
   for (const int64_t d : {64, 128}) {
     const Projection a = *Project({}, HwShape(16384, d), stripped);
     const Projection b = *Project({}, HwShape(16384, d), With(HwDataflow::kFlash2));
@@ -247,7 +247,7 @@ Case RandomCase(uint64_t seed) {
   }
   c.options.dataflow = kHwDataflows[r.Int(0, 4)];
   c.options.tile = static_cast<TileRule>(r.Int(0, 4));
-  if (r.Flip()) c.options.overlap = Overlap{r.Flip(), r.Flip(), r.Flip(), r.Flip()};
+  if (r.Flip()) c.options.overlap = HwOverlap{r.Flip(), r.Flip(), r.Flip(), r.Flip()};
   return c;
 }
 
