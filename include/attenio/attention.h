@@ -85,7 +85,7 @@ struct Operands {
 
 // What runs at the same time as the products. Each changes speed only, never a bit of the result; they can be turned off so that
 // their worth can be measured (`attenio bench --ablation`).
-struct Overlap {
+struct OverlapOptions {
   bool prefetch = true;    // the next packed key block into L2 during the current one
   bool pack_ahead = true;  // K and V of the next wave of heads during the tiles of the current one
 };
@@ -94,7 +94,7 @@ struct Options {
   std::string kernel;       // override by name ("plain", "f32-AVX3", ...); empty = the first that fits
   std::string schedule;     // override, see Schedule::Parse; missing inner levels are solved
   const Machine* machine = nullptr;  // default: ThisMachine(); used during Create only
-  Overlap overlap;
+  OverlapOptions overlap;
   int workers = 0;          // most workers that will run the plan; 0 = the machine's cores
 };
 

@@ -23,11 +23,12 @@ ATTENIO_API Parallel SerialParallel();
 
 // OpenMP's threads (0 = as many as OpenMP would use); serial inside a parallel region. Serial in a build without OpenMP.
 ATTENIO_API Parallel OpenMPParallel(int workers = 0);
+ATTENIO_API bool HasOpenMP();  // whether this build has it
 
 // std::thread workers that sleep between runs. The calling thread is worker 0. Two threads that run on one pool take turns.
 class ATTENIO_API ThreadPool {
  public:
-  explicit ThreadPool(int workers);  // at least 1
+  explicit ThreadPool(int workers);  // at least 1; fewer threads where the system refuses more
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -36,6 +37,19 @@ class ATTENIO_API ThreadPool {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// The threads that a call without an executor gets: OpenMP's, or std::thread workers of its own in a build without OpenMP
+// (0 = as many as OpenMP would use, or one per hardware thread).
+class ATTENIO_API DefaultExecutor {
+ public:
+  explicit DefaultExecutor(int workers = 0);
+  Parallel parallel() const { return parallel_; }
+  int workers() const { return parallel_.workers; }
+
+ private:
+  std::unique_ptr<ThreadPool> pool_;
+  Parallel parallel_;
 };
 
 }  // namespace attenio

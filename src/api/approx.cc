@@ -67,13 +67,13 @@ Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace,
 
 Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options, ApproxReport* report) {
   ApproxOptions with_workers = options;
-  const Parallel parallel = OpenMPParallel(options.workers);
-  with_workers.workers = parallel.workers;
+  const DefaultExecutor executor(options.workers);
+  with_workers.workers = executor.workers();
   const Result<ApproxPlan> plan = ApproxPlan::Create(desc, with_workers);
   if (!plan.ok()) return plan.status();
   const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
   if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
-  return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, parallel, report);
+  return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, executor.parallel(), report);
 }
 
 }  // namespace attenio

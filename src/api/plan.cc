@@ -150,13 +150,13 @@ Status Plan::RunTask(const Operands& operands, std::span<std::byte> workspace, i
 
 Status Attend(const AttentionDesc& desc, const Operands& operands, const Options& options) {
   Options with_workers = options;
-  const Parallel parallel = OpenMPParallel(options.workers);
-  with_workers.workers = parallel.workers;
+  const DefaultExecutor executor(options.workers);
+  with_workers.workers = executor.workers();
   Result<Plan> plan = Plan::Create(desc, with_workers);
   if (!plan.ok()) return plan.status();
   const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
   if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
-  return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, parallel);
+  return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, executor.parallel());
 }
 
 std::vector<KernelInfo> Kernels() {

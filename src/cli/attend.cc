@@ -100,7 +100,7 @@ int Attend(const AttendOptions& o) {
   Problem problem = ReadProblem(o);
   std::vector<TensorOutput> outputs = Outputs(o, problem);
   const AttentionDesc& d = problem.desc;
-  Executor executor(o.run.threads);
+  DefaultExecutor executor(o.run.threads);
   PreparedPlan prepared(d, o.run.ForPlan(executor.workers()));
   Require(prepared.status());
   const Plan& plan = prepared.plan();

@@ -134,7 +134,7 @@ class Checker {
   }
 
   const CheckOptions& options_;
-  Executor executor_;
+  DefaultExecutor executor_;
   ThreadPool pool_;
   std::array<int64_t, kFeatures> coverage_{};
 };

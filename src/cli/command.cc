@@ -36,12 +36,6 @@ void RequireKnownKernel(const std::string& kernel) {
   }
 }
 
-Executor::Executor(int threads) : openmp_(OpenMPParallel(threads)) {
-  if (threads > openmp_.workers) pool_ = std::make_unique<ThreadPool>(threads);
-}
-
-Parallel Executor::parallel() { return pool_ ? pool_->parallel() : openmp_; }
-
 void Require(const Status& status) {
   if (!status.ok()) Refuse("{}", status.message());
 }

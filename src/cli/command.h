@@ -46,18 +46,6 @@ struct RunOptions {
 // Throws InputError when `kernel` is not empty and no kernel of this build has that name.
 void RequireKnownKernel(const std::string& kernel);
 
-// The threads of one command: OpenMP's, or std::thread where the build has no OpenMP.
-class Executor {
- public:
-  explicit Executor(int threads);
-  Parallel parallel();
-  int workers() { return parallel().workers; }
-
- private:
-  Parallel openmp_;
-  std::unique_ptr<ThreadPool> pool_;
-};
-
 // Throws InputError when `status` is an error.
 void Require(const Status& status);
 

@@ -64,7 +64,7 @@ void Compare(const std::string& name, const Tensor& got, const Tensor& want, Cas
   }
 }
 
-CaseResult RunCase(const std::string& path, const ConformanceOptions& o, Executor* executor) {
+CaseResult RunCase(const std::string& path, const ConformanceOptions& o, DefaultExecutor* executor) {
   CaseResult result;
   OnnxCase onnx = ReadOnnxCase(path);
   Problem& problem = onnx.problem;
@@ -114,7 +114,7 @@ void Print(const std::string& name, const CaseResult& r, bool json) {
 
 int Conformance(const ConformanceOptions& o) {
   const std::vector<std::string> cases = FindCases(o.folder);
-  Executor executor(o.run.threads);
+  DefaultExecutor executor(o.run.threads);
   (void)o.run.ForPlan(executor.workers());  // a schedule that does not parse is bad usage, not a failed case
   RequireKnownKernel(o.run.kernel);
   Progress progress("case");

@@ -75,7 +75,7 @@ ordered_json ToJson() {
   return {{"version", Version()},
           {"cpu", cpu.model},
           {"features", cpu.features},
-          {"threads", OpenMPParallel().workers},
+          {"threads", DefaultExecutor().workers()},
           {"machine",
            {{"name", machine.name},
             {"cores", machine.cores},
@@ -96,7 +96,7 @@ void PrintText() {
   const Machine& machine = ThisMachine();
   fmt::print("attenio {}\ncpu       {}\nfeatures  {}\n", Version(), cpu.model.empty() ? "unknown" : cpu.model,
              fmt::join(cpu.features, " "));
-  fmt::print("threads   {}\nmachine   {}, {} cores", OpenMPParallel().workers, machine.name, machine.cores);
+  fmt::print("threads   {}\nmachine   {}, {} cores", DefaultExecutor().workers(), machine.name, machine.cores);
   if (machine.clock_hz > 0) fmt::print(", {:.2f} GHz", machine.clock_hz * 1e-9);
   fmt::print("\n");
   for (const MemoryLevel& level : machine.levels) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,6 +43,14 @@ Parallel OpenMPParallel([[maybe_unused]] int workers) {
   return {RunOpenMP, reinterpret_cast<void*>(static_cast<intptr_t>(workers)), workers};
 #else
   return SerialParallel();
+#endif
+}
+
+bool HasOpenMP() {
+#ifdef ATTENIO_HAVE_OPENMP
+  return true;
+#else
+  return false;
 #endif
 }
 
@@ -101,10 +110,14 @@ thread_local const void* running_pool = nullptr;
 
 ThreadPool::ThreadPool(int workers) : impl_(std::make_unique<Impl>()) {
   for (int w = 1; w < workers; ++w) {
-    impl_->threads.emplace_back([this, w] {
-      running_pool = impl_.get();
-      impl_->Loop(w);
-    });
+    try {
+      impl_->threads.emplace_back([this, w] {
+        running_pool = impl_.get();
+        impl_->Loop(w);
+      });
+    } catch (const std::system_error&) {
+      break;  // the system gives no more threads: a smaller pool
+    }
   }
 }
 
@@ -126,6 +139,13 @@ Parallel ThreadPool::parallel() {
     running_pool = outer;
   };
   return {run, impl_.get(), static_cast<int>(impl_->threads.size()) + 1};
+}
+
+DefaultExecutor::DefaultExecutor(int workers) : parallel_(OpenMPParallel(workers)) {
+  if (HasOpenMP()) return;
+  if (workers <= 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  pool_ = std::make_unique<ThreadPool>(workers);
+  parallel_ = pool_->parallel();
 }
 
 }  // namespace attenio

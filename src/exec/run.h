@@ -27,7 +27,7 @@ struct Problem {
   Shape shape;                     // with the largest kv_len; offset is set per batch entry
   const KernelSet* kernel = nullptr;
   Schedule schedule;               // levels[0]: L2 tile, levels[1]: L1 strip, levels[2]: register tile
-  Overlap overlap;
+  OverlapOptions overlap;
   int workers = 1;
 
   // Filled in by LayOut.

@@ -35,6 +35,9 @@ TEST(Parallel, EachTaskOnceOnEveryExecutor) {
     ExpectOnceEach(SerialParallel(), tasks);
     for (int workers : {1, 2, 3, 7}) {
       ExpectOnceEach(OpenMPParallel(workers), tasks);
+      const DefaultExecutor executor(workers);
+      EXPECT_EQ(executor.workers(), workers);
+      ExpectOnceEach(executor.parallel(), tasks);
       ThreadPool pool(workers);
       EXPECT_EQ(pool.parallel().workers, workers);
       for (int repeat = 0; repeat < 5; ++repeat) ExpectOnceEach(pool.parallel(), tasks);
