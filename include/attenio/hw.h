@@ -203,6 +203,40 @@ enum class Masking : uint8_t { kNone, kCausal };
 ATTENIO_API Result<Prefill> ProjectPrefill(const Accelerator& accelerator, const Transformer& model, int64_t tokens,
                                            Masking masking, const ProjectOptions& options = {});
 
+// ---------------------------------------------------------------- CPUs
+
+// What the kernel and the executor add to a schedule.
+struct CpuOptions {
+  Quantum quantum;           // of the kernel
+  int64_t packed_bytes = 4;  // an element of Q, K, V as the kernel reads it
+  int64_t out_bytes = 4;     // accumulators of O
+  int64_t threads = 1;
+  double product_flops = 0;  // of one core for the kernel's products; 0: machine.fma_flops
+};
+
+// Transfer time of one memory level feeding the next inner one.
+struct LevelTime {
+  std::string level;
+  double bytes = 0;
+  double seconds = 0;
+};
+
+// Predicted time of one call with warm inputs. Products and exponentials compete for the same units and add up; transfers
+// run beside them; packing is a phase of its own.
+struct CpuProjection {
+  double seconds = 0;
+  double product_seconds = 0;
+  double exp_seconds = 0;
+  double packing_seconds = 0;
+  std::vector<LevelTime> levels;  // innermost first
+  std::string bound;              // what takes longest: "products", "exp", "packing" or a level
+};
+
+// The schedule (outermost level: the query tile; the next one, if any: the strip) on a calibrated machine, by its Steps.
+// kInvalidArgument: no measured rates (`attenio calibrate`), a shape or schedule that makes no sense.
+ATTENIO_API Result<CpuProjection> ProjectTime(const Shape& shape, const Machine& machine, const Schedule& schedule,
+                                              const CpuOptions& options);
+
 }  // namespace attenio
 
 #endif  // ATTENIO_HW_H_
