@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,23 +22,6 @@ struct AttendOptions {
   double softcap = 0;
   RunOptions run;
 };
-
-// "L,R": two whole numbers, -1 = unbounded.
-std::pair<int64_t, int64_t> ParseWindow(const std::string& text) {
-  size_t used = 0, comma = text.find(',');
-  try {
-    if (comma != std::string::npos) {
-      const std::string left = text.substr(0, comma), right = text.substr(comma + 1);
-      const std::pair<int64_t, int64_t> window{std::stoll(left, &used), 0};
-      if (used == left.size() && window.first >= -1) {
-        const int64_t r = std::stoll(right, &used);
-        if (used == right.size() && r >= -1) return {window.first, r};
-      }
-    }
-  } catch (const std::exception&) {  // not a number, or too large: said below
-  }
-  Refuse("--window {}: expected LEFT,RIGHT, each a number of keys or -1 for no limit", text);
-}
 
 Tensor ReadOperand(const std::string& address, const std::string& name, const std::string& dtype) {
   Tensor tensor = ReadTensor(address, name);
@@ -64,7 +46,7 @@ Problem ReadProblem(const AttendOptions& o) {
   d.softcap = o.softcap;
   d.causal = o.causal;
   d.offset = o.offset;
-  if (!o.window.empty()) std::tie(d.window_left, d.window_right) = ParseWindow(o.window);
+  if (!o.window.empty()) ParseWindow(o.window, &d);
   if (!o.mask.empty()) DescribeMask(&p, ReadTensor(o.mask, "mask"));
   if (!o.sinks.empty()) p.sinks = PerHead(ReadTensor(o.sinks, "sinks"), d.q_heads, "--sinks");
   if (!o.alibi.empty()) p.alibi = PerHead(ReadTensor(o.alibi, "alibi"), d.q_heads, "--alibi");

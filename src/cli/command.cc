@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 namespace attenio::cli {
@@ -45,6 +47,16 @@ DType ParseDType(const std::string& text, const char* option) {
     if (text == Name(type)) return type;
   }
   Refuse("{} {}: expected f32, bf16 or f16", option, text);
+}
+
+void ParseWindow(const std::string& text, AttentionDesc* desc) {
+  const char* const end = text.data() + text.size();
+  const auto left = std::from_chars(text.data(), end, desc->window_left);
+  if (left.ec == std::errc() && left.ptr != end && *left.ptr == ',') {
+    const auto right = std::from_chars(left.ptr + 1, end, desc->window_right);
+    if (right.ec == std::errc() && right.ptr == end && desc->window_left >= -1 && desc->window_right >= -1) return;
+  }
+  Refuse("--window {}: expected LEFT,RIGHT, each a number of keys or -1 for no limit", text);
 }
 
 PreparedPlan::PreparedPlan(const AttentionDesc& desc, const Options& options) {

@@ -52,6 +52,9 @@ void Require(const Status& status);
 // "f32", "bf16" or "f16"; throws InputError naming `option` otherwise.
 DType ParseDType(const std::string& text, const char* option);
 
+// --window "LEFT,RIGHT", -1 = unbounded. Throws InputError.
+void ParseWindow(const std::string& text, AttentionDesc* desc);
+
 // Plan and workspace for one problem, made once and run many times.
 class PreparedPlan {
  public:

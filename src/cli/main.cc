@@ -20,6 +20,7 @@ int Run(int argc, char** argv) {
   AddConformance(app, &action);
   AddCheck(app, &action);
   AddProject(app, &action);
+  AddBench(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

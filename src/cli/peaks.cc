@@ -1,0 +1,70 @@
+#include "cli/peaks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/math.h"
+#include "cli/command.h"
+#include "kernels/peak.h"
+
+namespace attenio::cli {
+namespace {
+
+constexpr double kSlice = 0.015;  // seconds of one measurement: many time slices of the scheduler, still short
+constexpr int kRepeats = 3;
+
+std::atomic<uint64_t> sink;  // keeps the loops
+
+// Calls work(task) for one task per worker, `repeats` times as often as a first trial says fits into kSlice; best units / s.
+template <class Work>
+double BestRate(const Parallel& parallel, double units, Work work) {
+  struct Call {
+    Work& work;
+    int64_t repeats;
+  } call{work, 1};
+  const auto run = [&] {
+    const double start = Seconds();
+    parallel.run(
+        parallel.context, parallel.workers,
+        [](void* c, int64_t task, int) {
+          Call& here = *static_cast<Call*>(c);
+          for (int64_t i = 0; i < here.repeats; ++i) here.work(task);
+        },
+        &call);
+    return std::max(Seconds() - start, 1e-9);
+  };
+  run();
+  call.repeats = std::clamp<int64_t>(static_cast<int64_t>(kSlice / run()), 1, 1 << 20);
+  double best = 0;
+  for (int i = 0; i < kRepeats; ++i) {
+    best = std::max(best, units * static_cast<double>(parallel.workers * call.repeats) / run());
+  }
+  return best;
+}
+
+}  // namespace
+
+PeakMeter::PeakMeter(const Parallel& parallel, double read_bytes) : parallel_(parallel) {
+  const int64_t wanted = static_cast<int64_t>(std::clamp(read_bytes, 0x1p20, 0x1p29));
+  part_ = RoundUp(CeilDiv(wanted, parallel.workers), 1024);
+  memory_.resize(static_cast<size_t>(part_ * parallel.workers + 64));
+  std::memset(memory_.data(), 1, memory_.size());
+  data_ = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64) % 64;
+}
+
+Peaks PeakMeter::Measure(const std::string& kernel) const {
+  constexpr int64_t kIterations = 20000;  // a tenth of a millisecond
+  const PeakLoops* loops = PeakLoopsFor(kernel);
+  if (loops == nullptr) return {};
+  Peaks peaks;
+  peaks.fma_flops = BestRate(parallel_, loops->flops_per_iteration * static_cast<double>(kIterations), [=](int64_t) {
+    sink.fetch_add(static_cast<uint64_t>(loops->fma(kIterations)), std::memory_order_relaxed);
+  });
+  peaks.read_bytes = BestRate(parallel_, static_cast<double>(part_), [this, loops](int64_t task) {
+    sink.fetch_add(loops->read(data_ + task * part_, part_), std::memory_order_relaxed);
+  });
+  return peaks;
+}
+
+}  // namespace attenio::cli
