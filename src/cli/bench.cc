@@ -107,7 +107,7 @@ class Bench {
     e->signature = Signature(case_, problem_.out);
     e->verdict = VerifySample(&problem_, e->contender->kernel());
     if (!e->verdict.ok()) {
-      e->status = "wrong result: " + e->verdict.where;
+      e->status = fmt::format("wrong result: {}", e->verdict.where);
     } else if (e->times.all[0] > kLongestRun) {
       e->status = fmt::format("one run took {:.0f} s", e->times.all[0]);
     }

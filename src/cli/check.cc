@@ -159,7 +159,7 @@ struct Totals {
 
 std::string ReplayLine(const RunOptions& run, uint64_t seed) {
   std::string line = fmt::format("attenio check --seed {} --cases 1", seed);
-  if (!run.kernel.empty()) line += " --kernel " + run.kernel;
+  if (!run.kernel.empty()) line += fmt::format(" --kernel {}", run.kernel);
   if (!run.schedule.empty()) line += fmt::format(" --schedule '{}'", run.schedule);
   if (run.threads > 0) line += fmt::format(" --threads {}", run.threads);
   return line;

@@ -1,6 +1,7 @@
 // The attenio command itself: what it prints, what it returns, and how it refuses bad input.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
