@@ -63,7 +63,7 @@ int64_t PeakRss() {
 
 class Bench {
  public:
-  Bench(const BenchOptions& options, Executor* executor) : options_(options), executor_(*executor) {}
+  Bench(const BenchOptions& options, DefaultExecutor* executor) : options_(options), executor_(*executor) {}
 
   // False when an implementation failed its check.
   bool RunCase(const BenchCase& bench_case) {
@@ -186,7 +186,7 @@ class Bench {
   }
 
   const BenchOptions& options_;
-  Executor& executor_;
+  DefaultExecutor& executor_;
   BenchCase case_{};
   Problem problem_;
   std::vector<Entry> entries_;
@@ -228,7 +228,7 @@ int RunBench(const BenchOptions& o) {
     for (const BenchCase& c : cases) fmt::print("{}\n", c.name);
     return kExitOk;
   }
-  Executor executor(o.run.threads);
+  DefaultExecutor executor(o.run.threads);
   (void)o.run.ForPlan(executor.workers());
   Bench bench(o, &executor);
   Progress progress("case");

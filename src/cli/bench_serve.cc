@@ -65,7 +65,7 @@ class Server {
   }
 
   const ServeOptions& options_;
-  Executor executor_;
+  DefaultExecutor executor_;
   BenchCase case_{};
   Problem problem_;
   std::unique_ptr<Contender> contender_;

@@ -11,7 +11,7 @@ namespace {
 
 class Exact : public Contender {
  public:
-  Exact(Problem* problem, const RunOptions& options, Executor* executor)
+  Exact(Problem* problem, const RunOptions& options, DefaultExecutor* executor)
       : problem_(*problem), executor_(*executor), prepared_(problem->desc, options.ForPlan(executor->workers())) {}
 
   std::string Obstacle() override { return prepared_.status().ok() ? "" : prepared_.status().message(); }
@@ -42,13 +42,13 @@ class Exact : public Contender {
   }
 
   Problem& problem_;
-  Executor& executor_;
+  DefaultExecutor& executor_;
   PreparedPlan prepared_;
 };
 
 class Naive : public Contender {
  public:
-  Naive(Problem* problem, Executor* executor) : problem_(*problem), executor_(*executor) {}
+  Naive(Problem* problem, DefaultExecutor* executor) : problem_(*problem), executor_(*executor) {}
 
   // The last rows stand for all: under a causal mask they cost twice the mean.
   std::string Obstacle() override {
@@ -64,7 +64,7 @@ class Naive : public Contender {
   int64_t rows() const { return problem_.desc.batch * problem_.desc.q_heads * problem_.desc.q_len; }
 
   Problem& problem_;
-  Executor& executor_;
+  DefaultExecutor& executor_;
 };
 
 }  // namespace
@@ -75,7 +75,7 @@ const std::vector<std::string>& ContenderNames() {
 }
 
 std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* problem, const RunOptions& options,
-                                         Executor* executor) {
+                                         DefaultExecutor* executor) {
   if (name == "exact") return std::make_unique<Exact>(problem, options, executor);
   if (name == "naive") return std::make_unique<Naive>(problem, executor);
   Refuse("--impl {}: expected exact or naive", name);

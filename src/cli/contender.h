@@ -36,7 +36,7 @@ class Contender {
 
 // "exact" or "naive"; both write to problem->out. Throws InputError for another name. `problem` and `executor` must outlive it.
 std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* problem, const RunOptions& options,
-                                         Executor* executor);
+                                         DefaultExecutor* executor);
 // The names, best first.
 const std::vector<std::string>& ContenderNames();
 
