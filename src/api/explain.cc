@@ -37,10 +37,12 @@ void ExplainMachine(const Machine& m, std::string* out) {
   std::string levels;
   for (const MemoryLevel& l : m.levels) {
     char text[96];
-    if (l.bytes > 0) {
-      std::snprintf(text, sizeof(text), "%s%s %.4g KiB/%lld-way", levels.empty() ? "" : ", ", l.name.c_str(), static_cast<double>(l.bytes) / 1024, ll{l.ways});
-      levels += text;
-    }
+    if (l.bytes == 0) continue;
+    const bool large = l.bytes >= 1 << 20;
+    std::snprintf(text, sizeof(text), "%s%s %.4g %s", levels.empty() ? "" : ", ", l.name.c_str(), static_cast<double>(l.bytes) / (large ? 1 << 20 : 1 << 10),
+                  large ? "MiB" : "KiB");
+    levels += text;
+    if (l.ways > 0) levels += " " + std::to_string(l.ways) + "-way";
   }
   Line(out, "machine    %s, %lld cores: %s", m.name.c_str(), ll{m.cores}, levels.c_str());
 }
