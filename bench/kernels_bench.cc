@@ -79,7 +79,9 @@ inline void QkPart(const BlockArgs& args, int rows) {
                  .begin = 0,
                  .end = CeilDiv(args.block_keys, kPanelKeys),
                  .s = reinterpret_cast<float*>(&t + 1),
-                 .max = t.partial});
+                 .max = t.partial,
+                 .mask = nullptr,
+                 .mask_panel_bytes = 0});
 }
 
 inline void SoftmaxPart(const BlockArgs& args, int rows) {

@@ -55,23 +55,29 @@ HWY_INLINE V Exp2(D d, V x) {
 // tanh with a small relative error everywhere, by e = 2^y - 1 without cancellation and tanh = e / (e + 2), y = 2 |x| log2(e).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Tanh(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  // Beyond 10 tanh is 1 in f32. NaN passes Min unharmed on x86 as its second operand; the last line restores it elsewhere.
-  const V a = hn::Min(hn::Abs(x), hn::Set(d, 10.0f));
-  const V y = hn::Mul(a, hn::Set(d, 2.8853900817779268f));
+  // Beyond 29 tanh is 1 in f32. Not Min, which loses NaN on some targets.
+  const V scaled = hn::Mul(hn::Abs(x), hn::Set(d, 2.8853900817779268f)), limit = hn::Set(d, 29.0f);
+  const V y = hn::IfThenElse(hn::Gt(scaled, limit), limit, scaled);
   const V n = hn::Floor(y);
   const V f = hn::Sub(y, n);
-  const hn::Rebind<int32_t, D> di;
-  const V two_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
-  // The same polynomial without its 1: 2^f - 1.
+  const hn::Rebind<uint32_t, D> du;
+  const V two_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, hn::Add(n, hn::Set(d, 0x1.8p23f + 127)))));
+  // 2^f - 1 on [0, 1], relative error 2e-9.
   V p = hn::MulAdd(f, hn::Set(d, 0x1.c4456ep-13f), hn::Set(d, 0x1.47373ap-10f));
   p = hn::MulAdd(f, p, hn::Set(d, 0x1.3cfd82p-7f));
   p = hn::MulAdd(f, p, hn::Set(d, 0x1.c68af6p-5f));
   p = hn::MulAdd(f, p, hn::Set(d, 0x1.ebfd3ap-3f));
   p = hn::Mul(f, hn::MulAdd(f, p, hn::Set(d, 0x1.62e42cp-1f)));
-  const V e = hn::MulAdd(two_n, p, hn::Sub(two_n, one));
-  const V t = hn::CopySign(hn::Div(e, hn::Add(e, hn::Set(d, 2.0f))), x);
-  return hn::IfThenElse(hn::IsNaN(x), x, t);
+  const V e = hn::MulAdd(two_n, p, hn::Sub(two_n, hn::Set(d, 1.0f)));
+  const V divisor = hn::Add(e, hn::Set(d, 2.0f));
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  // One Newton step takes the 14 bits of the approximation to 24 in half the time of a division.
+  const V r = hn::ApproximateReciprocal(divisor);
+  const V t = hn::Mul(e, hn::Mul(r, hn::NegMulAdd(divisor, r, hn::Set(d, 2.0f))));
+#else
+  const V t = hn::Div(e, divisor);
+#endif
+  return hn::CopySign(t, x);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,7 +6,9 @@
 #define ATTENIO_SRC_KERNELS_MODIFY_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/kernels.h"
@@ -19,73 +21,102 @@ namespace attenio {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls f(score vector, key of its first lane) for the panels [begin, end) of a row and stores what it returns.
-template <class F>
-HWY_INLINE void ForRow(float* s, int64_t begin, int64_t end, F f) {
-  const DF d;
-  for (int64_t p = begin; p < end; ++p) {
-    for (int w = 0; w < 2; ++w) {
-      float* at = s + p * kPanelScores + w * kLanes;
-      hn::Store(f(hn::Load(d, at), p * kPanelKeys + w * kLanes), d, at);
-    }
-  }
-}
+// What one row needs for all its modifiers.
+struct RowModifiers {
+  float softcap, inverse_softcap;  // 0: none
+  bool alibi;
+  float slope;
+  int64_t distance;   // key 0 of the block minus the position of the query
+  const void* mask;   // the row's element for key 0 of the block
+  int64_t element;
+  int64_t first, last;  // allowed keys of the block
+};
 
-HWY_INLINE void SoftcapRow(float* s, int64_t begin, int64_t end, float softcap) {
-  const DF d;
-  const VF cap = hn::Set(d, softcap), inverse = hn::Set(d, 1.0f / softcap);
-  ForRow(s, begin, end, [&](VF x, int64_t) HWY_ATTR { return hn::Mul(cap, Tanh(d, hn::Mul(x, inverse))); });
-}
-
-// `distance`: key 0 of the block minus the position of the query.
-HWY_INLINE void AlibiRow(float* s, int64_t begin, int64_t end, float slope, int64_t distance) {
-  const DF d;
-  const VF factor = hn::Set(d, slope), iota = hn::Iota(d, 0.0f);
-  ForRow(s, begin, end, [&](VF x, int64_t key) HWY_ATTR {
-    return hn::MulAdd(factor, hn::Add(hn::Set(d, static_cast<float>(distance + key)), iota), x);
-  });
-}
-
-// `mask`: the row's element for key 0 of the block. Reads keys [first, last) only, the row's allowed ones.
+// What a mask adds to kLanes keys from `key` on. Reads keys [first, last) only.
 template <class T>
-HWY_INLINE void MaskRow(float* s, const T* mask, int64_t element, int64_t first, int64_t last) {
+HWY_INLINE VF MaskVector(const RowModifiers& m, int64_t key) {
   const DF d;
-  const VF excluded = hn::Set(d, kMinusInfinity);
-  const int64_t begin = first / kPanelKeys, end = CeilDiv(last, kPanelKeys);
-  ForRow(s, begin, end, [&](VF x, int64_t key) HWY_ATTR {
-    VF add;
-    if (element == 1 && key >= first && key + kLanes <= last) {
-      add = LoadFloats(d, mask + key);
-    } else {
-      T some[kLanes] = {};
-      for (int i = 0; i < kLanes; ++i) {
-        if (key + i >= first && key + i < last) some[i] = mask[(key + i) * element];
-      }
-      add = LoadFloats(d, some);
-    }
-    return hn::IfThenElse(hn::Eq(add, excluded), excluded, hn::Add(x, add));
-  });
+  const T* mask = static_cast<const T*>(m.mask);
+  if (m.element == 1 && key >= m.first && key + kLanes <= m.last) return LoadFloats(d, mask + key);
+  T some[kLanes] = {};
+  for (int64_t i = 0; i < kLanes; ++i) {
+    if (key + i >= m.first && key + i < m.last) some[i] = mask[(key + i) * m.element];
+  }
+  return LoadFloats(d, some);
 }
 
-HWY_INLINE void MaskRow(const RowView& mask, int64_t row, int64_t first_key, int64_t first, int64_t last, float* s) {
-  const int64_t at = mask.Offset(row) + first_key * mask.element;
-  switch (mask.dtype) {
-    case DType::kF32: return MaskRow(s, static_cast<const float*>(mask.base) + at, mask.element, first, last);
-    case DType::kBF16: return MaskRow(s, static_cast<const BF16*>(mask.base) + at, mask.element, first, last);
-    case DType::kF16: return MaskRow(s, static_cast<const F16*>(mask.base) + at, mask.element, first, last);
-    case DType::kBool: return MaskRow(s, static_cast<const uint8_t*>(mask.base) + at, mask.element, first, last);
+// Modifies and clips the scores of one row and takes their maximum per lane, in one pass. T: element type of the mask, or void.
+template <class T>
+HWY_INLINE void ModifyRow(const RowModifiers& m, TileState& t, int r, float* s) {
+  const DF d;
+  const VF excluded = hn::Set(d, kMinusInfinity), iota = hn::Iota(d, 0.0f);
+  const VF cap = hn::Set(d, m.softcap), inverse_cap = hn::Set(d, m.inverse_softcap), slope = hn::Set(d, m.slope);
+  VF max0 = excluded, max1 = excluded;
+  const auto modify = [&](float* at, int64_t key) HWY_ATTR {
+    VF x = hn::Load(d, at);
+    if (m.softcap != 0) x = hn::Mul(cap, Tanh(d, hn::Mul(x, inverse_cap)));
+    if (m.alibi) x = hn::MulAdd(slope, hn::Add(hn::Set(d, static_cast<float>(m.distance + key)), iota), x);
+    if constexpr (!std::is_void_v<T>) {
+      const VF add = MaskVector<T>(m, key);
+      x = hn::IfThenElse(hn::Eq(add, excluded), excluded, hn::Add(x, add));
+    }
+    hn::Store(x, d, at);
+    return x;
+  };
+  const int64_t last = LastPanel(t, r);
+  for (int64_t p = FirstPanel(t, r); p < last; ++p) {
+    float* panel = s + p * kPanelScores;
+    const int64_t key = p * kPanelKeys;
+    VF x0 = modify(panel, key), x1 = modify(panel + kLanes, key + kLanes);
+    if (key < m.first || key + kPanelKeys > m.last) {
+      ClipPanel(panel, std::max<int64_t>(m.first - key, 0), std::min<int64_t>(m.last - key, kPanelKeys));
+      x0 = hn::Load(d, panel);
+      x1 = hn::Load(d, panel + kLanes);
+    }
+    max0 = hn::Max(max0, x0);
+    max1 = hn::Max(max1, x1);
+  }
+  hn::Store(hn::Max(max0, max1), d, t.partial + r * kLanes);
+}
+
+// All modifiers of the rows of a tile that begins at `row`; leaves their maxima in t.partial.
+template <class T>
+HWY_NOINLINE void ModifyRows(const BlockArgs& args, TileState& t, int64_t row, int rows, float* s) {
+  const Modifiers& m = *args.modifiers;
+  RowModifiers one = {};
+  one.softcap = m.softcap;
+  one.inverse_softcap = m.softcap != 0 ? 1.0f / m.softcap : 0.0f;
+  one.alibi = m.slope != nullptr;
+  one.element = m.mask.element;
+  for (int r = 0; r < rows; ++r, s += kPanelKeys) {
+    if (one.alibi) {
+      one.slope = m.slope[row + r];
+      one.distance = args.first_key - m.position[row + r];
+    }
+    if constexpr (!std::is_void_v<T>) one.mask = m.mask.Row<T>(row + r) + args.first_key * m.mask.element;
+    one.first = t.begin[r];
+    one.last = t.end[r];
+    ModifyRow<T>(one, t, r, s);
   }
 }
 
-// All modifiers of row r of the tile that begins at `row`; excluded keys outside the row's limits come later.
-HWY_NOINLINE inline void ModifyRows(const BlockArgs& args, const TileState& t, int64_t row, int rows, float* scores) {
-  const Modifiers& m = *args.modifiers;
+HWY_INLINE void ModifyTile(const BlockArgs& args, TileState& t, int64_t row, int rows, float* s) {
+  const RowView& mask = args.modifiers->mask;
+  if (mask.base == nullptr) return ModifyRows<void>(args, t, row, rows, s);
+  switch (mask.dtype) {
+    case DType::kF32: return ModifyRows<float>(args, t, row, rows, s);
+    case DType::kBF16: return ModifyRows<BF16>(args, t, row, rows, s);
+    case DType::kF16: return ModifyRows<F16>(args, t, row, rows, s);
+    case DType::kBool: return ModifyRows<uint8_t>(args, t, row, rows, s);
+  }
+}
+
+// Where QK finds mask lines to prefetch for the softmax that follows it: address of key 0 of the block per row.
+HWY_INLINE void SetMaskRows(const BlockArgs& args, TileState& t, int64_t row, int rows) {
+  const RowView& mask = args.modifiers->mask;
+  const int64_t bytes = ElementBytes(mask.dtype);
   for (int r = 0; r < rows; ++r) {
-    float* s = scores + r * kPanelKeys;
-    const int64_t begin = FirstPanel(t, r), end = LastPanel(t, r);
-    if (m.softcap != 0) SoftcapRow(s, begin, end, m.softcap);
-    if (m.slope != nullptr) AlibiRow(s, begin, end, m.slope[row + r], args.first_key - m.position[row + r]);
-    if (m.mask.base != nullptr) MaskRow(m.mask, row + r, args.first_key, t.begin[r], t.end[r], s);
+    t.mask[r] = static_cast<const char*>(mask.base) + (mask.Offset(row + r) + args.first_key * mask.element) * bytes;
   }
 }
 

@@ -37,6 +37,7 @@ struct alignas(64) TileState {
   float sum[kStateRows];
   int64_t begin[kStateRows];           // allowed keys of the block
   int64_t end[kStateRows];
+  const char* mask[kStateRows];        // mask element of key 0 of the block, to prefetch
   bool full;                           // every row is allowed every key of the tile's panels
 };
 

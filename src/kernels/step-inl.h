@@ -48,9 +48,9 @@ HWY_INLINE Range SetLimits(const BlockArgs& args, int64_t row, int rows, TileSta
 HWY_INLINE void Softmax(const BlockArgs& args, int64_t row, int rows, Range panels, TileState& t, float* s) {
   const Modifiers* m = args.modifiers;
   const bool modified = m != nullptr && (m->softcap != 0 || m->slope != nullptr || m->mask.base != nullptr);
-  if (modified) ModifyRows(args, t, row, rows, s);
-  // Else the maxima of the raw scores, taken by QK, are right.
-  for (int r = 0; (modified || !t.full) && r < rows; ++r) {
+  if (modified) ModifyTile(args, t, row, rows, s);
+  // With all keys allowed the maxima that QK took are right.
+  for (int r = 0; !modified && !t.full && r < rows; ++r) {
     ClipRow(t, r, s + r * kPanelKeys);
     MaxRow(t, r, s + r * kPanelKeys);
   }
@@ -70,13 +70,17 @@ HWY_INLINE void Tile(const BlockArgs& args, int64_t row, int rows, TileState& t,
   const Range panels = SetLimits(args, row, rows, t);
   if (panels.empty()) return;
   const float* q = static_cast<const float*>(args.q) + row * args.qk_dim;
+  const bool masked = args.modifiers != nullptr && args.modifiers->mask.base != nullptr && args.modifiers->mask.element == 1;
+  if (masked) SetMaskRows(args, t, row, rows);
   kQkRows[rows]({.q = q,
                  .k = static_cast<const float*>(args.k),
                  .dim = args.qk_dim,
                  .begin = panels.begin,
                  .end = panels.end,
                  .s = s,
-                 .max = t.partial});
+                 .max = t.partial,
+                 .mask = masked ? t.mask : nullptr,
+                 .mask_panel_bytes = masked ? kPanelKeys * ElementBytes(args.modifiers->mask.dtype) : 0});
   Softmax(args, row, rows, panels, t, s);
   const PvArgs pv = {.p = s,
                      .v = static_cast<const float*>(args.v),
