@@ -107,7 +107,7 @@ void ExpectMatchesStored(const std::string& model, const std::vector<std::string
 
 TEST_F(Attend, MatchesTheReferenceOfATrainedModel) {
   ExpectMatchesStored(DataPath("tinylm.safetensors"), UsableKernels(), true);
- }
+}
 
 TEST_F(Attend, MatchesTheReferenceOfWholeLayers) {
   for (const char* layer : {"layer0", "layer1", "layer3"}) {
