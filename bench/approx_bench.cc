@@ -184,6 +184,63 @@ void ExactAgainstPolynomial(benchmark::State& state) {
   state.counters["error_over_certified"] = worst / range / report.certified;
 }
 
+// kGroups against exact attention: 64 clusters of keys with a score spread of 1 inside, cluster scores of deviation range(1) / 10
+// (0: unit normal keys without clusters), max_error = 10^-range(2).
+void Groups(benchmark::State& state) {
+  const int64_t n = state.range(0), d = 64;
+  AttentionDesc desc{};
+  desc.q_len = desc.kv_len = n;
+  desc.qk_dim = desc.v_dim = d;
+  std::vector<float> q = Sphere(n, d), k = Sphere(n, d), v = Sphere(n, d), centres = Sphere(64, d), out(n * d), exact_out(n * d);
+  const float between = static_cast<float>(state.range(1)) / 10;
+  for (int64_t i = 0; i < n * d; ++i) q[i] *= 8;
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t c = 0; c < d; ++c) {
+      float& x = k[j * d + c];
+      x = between > 0 ? 0.5f * x + 8 * between * centres[j % 64 * d + c] : 8 * x;
+    }
+  }
+  Operands operands{};
+  operands.q = q.data();
+  operands.k = k.data();
+  operands.v = v.data();
+  ApproxOptions options;
+  options.method = ApproxMethod::kGroups;
+  options.max_error = std::pow(10.0, -static_cast<double>(state.range(2)));
+  options.workers = 1;
+  Options exact_options;
+  exact_options.workers = 1;
+  const Result<Plan> exact = Plan::Create(desc, exact_options);
+  const Result<ApproxPlan> groups = ApproxPlan::Create(desc, options);
+  if (!exact.ok() || !groups.ok()) return state.SkipWithError("no plan");
+  std::vector<std::byte> exact_space(exact->workspace_bytes()), space(groups->workspace_bytes());
+  std::vector<double> exact_seconds, seconds;
+  ApproxReport report;
+  for (auto _ : state) {
+    operands.out = exact_out.data();
+    exact_seconds.push_back(Seconds([&] { return exact->Run(operands, exact_space); }));
+    operands.out = out.data();
+    seconds.push_back(Seconds([&] { return groups->Run(operands, space, SerialParallel(), &report); }));
+  }
+  const double pairs = static_cast<double>(std::max<int64_t>(1, report.blocks_skipped + report.blocks_poly + report.blocks_exact));
+  double worst = 0;
+  for (int64_t i = 0; i < n * d; ++i) worst = std::max<double>(worst, std::abs(out[i] - exact_out[i]));
+  state.counters["exact_s"] = Median(exact_seconds);
+  state.counters["groups_s"] = Median(seconds);
+  state.counters["speedup"] = Median(exact_seconds) / Median(seconds);
+  state.counters["predicted"] = report.predicted_gain;
+  state.counters["skipped"] = static_cast<double>(report.blocks_skipped) / pairs;
+  state.counters["poly"] = static_cast<double>(report.blocks_poly) / pairs;
+  state.counters["exact"] = static_cast<double>(report.blocks_exact) / pairs;
+  state.counters["exact_rows"] = report.exact_fraction();
+  state.counters["error"] = worst;
+}
+
+BENCHMARK(Groups)
+    ->ArgNames({"n", "between_x10", "digits"})
+    ->ArgsProduct({{32768}, {10, 20, 40, 0}, {1, 2, 3}})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(Product);
 BENCHMARK(State)->Args({64, 2})->Args({32, 2})->Args({32, 3})->Args({16, 4})->Args({64, 3});
 BENCHMARK(ExactAgainstPolynomial)

@@ -27,7 +27,14 @@ enum class ApproxMode : uint8_t {
   kPolynomial,  // wherever it is certified, whatever it costs: for studies and tests
 };
 
+enum class ApproxMethod : uint8_t {
+  kState,   // one polynomial state for all keys: linear in the number of keys, needs bounded scores
+  kGroups,  // keys in groups that lie close together: per query row each group is skipped, taken at its mean, by a polynomial
+            // or exactly; for real inputs, quadratic with a smaller constant
+};
+
 struct ApproxOptions {
+  ApproxMethod method = ApproxMethod::kState;
   // Largest |out - exact| per value column, relative to the range (max - min) of that column over the keys of the KV head;
   // one rounding to the output type comes on top. In (0, 1].
   double max_error = 1e-2;
@@ -47,6 +54,9 @@ struct ApproxReport {
   int64_t exact_rows = 0;         // of them, computed exactly
   int64_t outlier_keys = 0;       // added exactly to polynomial rows, all KV heads together
   int64_t features = 0;           // of the largest state
+  int64_t blocks_skipped = 0;     // kGroups: (row, group) pairs whose weight is negligible,
+  int64_t blocks_poly = 0;        // ... taken at the mean or by a polynomial,
+  int64_t blocks_exact = 0;       // ... computed exactly
   int degree = -1;                // largest degree used, -1: none
   double certified = 0;           // largest certified error of a polynomial row
   double score_bound = 0;         // largest bound on a centred score of a polynomial row

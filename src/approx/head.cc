@@ -153,8 +153,8 @@ Choice ChooseFor(const Head& h) {
   float* sample = h.Floats(h.a.at.sample);
   const int64_t stride = CeilDiv(h.rows(), kSampleRows);
   int64_t count = 0;
-  for (int64_t r = 0; r < h.rows(); r += stride) {
-    const float norm = h.Floats(h.a.at.query_norms)[r];
+  for (int64_t s = 0; SampleAt(s, stride) < h.rows(); ++s) {
+    const float norm = h.Floats(h.a.at.query_norms)[SampleAt(s, stride)];
     sample[count++] = std::isfinite(norm) ? norm : INFINITY;
   }
   std::sort(sample, sample + count);
@@ -242,8 +242,7 @@ void WriteRow(const Head& h, const Findings& f, int64_t row, const float* numera
 
 void ReportRow(const Head& h, int64_t row, uint8_t row_class) {
   if (h.report == nullptr) return;
-  const int64_t group = h.a.shape.group();
-  const int64_t at = (h.batch * h.a.shape.q_heads + h.kv_head * group + row % group) * h.a.shape.q_len + row / group;
+  const int64_t at = h.ReportIndex(row);
   const bool exact = row_class == kExactRow;
   if (h.report->row_bound != nullptr) h.report->row_bound[at] = exact ? 0 : static_cast<float>(h.a.classes[row_class].certified);
   if (h.report->row_degree != nullptr) h.report->row_degree[at] = exact ? -1 : static_cast<int8_t>(h.a.classes[row_class].p.degree);

@@ -13,6 +13,11 @@ namespace attenio::approx {
 
 inline constexpr uint8_t kExactRow = 255;
 
+// One index of [s * stride, (s + 1) * stride), scattered: a regular stride would alias with periodic input.
+inline int64_t SampleAt(int64_t s, int64_t stride) {
+  return s * stride + static_cast<int64_t>(static_cast<uint64_t>(s) * 0x9e3779b97f4a7c15u >> 33) % stride;
+}
+
 // What the survey found.
 struct Findings {
   bool finite = false;
@@ -55,6 +60,11 @@ struct Head {
   float* Floats(int64_t offset) const { return reinterpret_cast<float*>(base + offset); }
   int64_t* Integers(int64_t offset) const { return reinterpret_cast<int64_t*>(base + offset); }
   uint8_t* RowClasses() const { return reinterpret_cast<uint8_t*>(base + a.at.row_class); }
+  // Of a row in the arrays of the report: (batch, query head, query).
+  int64_t ReportIndex(int64_t row) const {
+    const int64_t group = a.shape.group();
+    return (batch * a.shape.q_heads + kv_head * group + row % group) * a.shape.q_len + row / group;
+  }
   int64_t rows() const { return a.shape.rows(); }
   int64_t keys() const { return a.shape.kv_len; }
 };
@@ -109,6 +119,8 @@ double CentreScore(const Head& head, const Findings& findings, int64_t row);
 
 // Enters rows into the report.
 void ReportRow(const Head& head, int64_t row, uint8_t row_class);
+// Computes the rows that are marked kExactRow; false, with nothing done, when they are too many.
+bool RunExactRows(const Head& head);
 void RunHeadExactly(const Head& head, const char* reason);
 
 // Causal calls: prefix states chunk by chunk.

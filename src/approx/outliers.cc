@@ -30,7 +30,7 @@ double MedianKeyNorm(const Head& h) {
   float* sample = h.Floats(h.a.at.sample);
   const int64_t stride = CeilDiv(h.keys(), kSampleRows);
   int64_t count = 0;
-  for (int64_t j = 0; j < h.keys(); j += stride) sample[count++] = h.Floats(h.a.at.key_norms)[j];
+  for (int64_t s = 0; SampleAt(s, stride) < h.keys(); ++s) sample[count++] = h.Floats(h.a.at.key_norms)[SampleAt(s, stride)];
   std::nth_element(sample, sample + count / 2, sample + count);
   return sample[count / 2];
 }

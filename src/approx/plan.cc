@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "approx/blockwise.h"
+#include "approx/cluster.h"
 #include "approx/exact.h"
 #include "approx/run.h"
 #include "exec/workspace.h"
@@ -20,6 +22,8 @@ constexpr int64_t kChunkPanels = 8;
 // Fraction of its peak that the exact kernel reaches.
 constexpr double kExactFraction = 0.85;
 constexpr double kUnknownFlops = 5e10;
+// Fewer keys make fewer than 8 groups: nothing to choose from.
+constexpr int64_t kLeastGroupedKeys = 8 * kGroupKeys;
 
 const char* WhyExact(const AttentionDesc& d) {
   if (d.softcap > 0) return "softcap is not certifiable";
@@ -146,7 +150,49 @@ void PlanCosts(const Machine& machine, Approximation* a) {
   }
 }
 
+// The polynomial of a group must cost well below the group's keys.
+void PlanGroups(Approximation* a) {
+  const Shape& s = a->shape;
+  const double exact = static_cast<double>(kGroupKeys * (s.qk_dim + s.v_dim));
+  const int64_t columns = RoundUp(s.v_dim, kColumnQuantum);
+  a->group_degree = 1;
+  while (a->group_degree < 3 && 2.0 * static_cast<double>(FeatureCount(s.qk_dim, a->group_degree + 1) * columns) <= exact) ++a->group_degree;
+  a->layout = StateLayout(s.qk_dim, s.v_dim, a->group_degree);
+  // Gathered panels of a few rows reach less of the peak with the small products of a polynomial.
+  a->group_poly_cost = 1.5 * static_cast<double>(a->layout.monomials().count() * columns);
+  a->group_exact_cost = static_cast<double>(s.kv_len) / static_cast<double>(GroupCount(s.kv_len)) * static_cast<double>(s.qk_dim + s.v_dim);
+  const double unit = (static_cast<double>(4 * kGroupKeys) + 64) * 0x1p-24;
+  for (double bound = 1e-3; bound < 4; bound *= 1.25) {
+    const ExpPolynomial p = MinimaxExp(bound, a->group_degree);
+    const double error = p.error + CancellationError(unit, bound);
+    if (error > 0.9) break;
+    a->group_classes.push_back({p, error});
+  }
+}
+
+void LayOutGroups(Approximation* a, WorkspaceSizer* all) {
+  const Shape& s = a->shape;
+  const int64_t columns = a->layout.columns(), slots = s.kv_len + kMaxGroups * kColumnQuantum;
+  ApproxLayout& at = a->at;
+  at.group_of = all->Take(RoundUp(s.kv_len, kQueryPanel), 1);
+  at.group_centres = all->Take(s.qk_dim * kMaxGroups, 4);
+  at.group_radius = all->Take(kMaxGroups, 4);
+  at.group_begin = all->Take(2 * (kMaxGroups + 1), 8);
+  at.group_means = all->Take(kMaxGroups * columns, 4);
+  at.group_sums = all->Take(kMaxGroups * s.qk_dim, 8);
+  at.group_sample = all->Take(kSampleRows * s.qk_dim, 4);
+  at.group_keys = all->Take(slots * s.qk_dim, 4);
+  at.group_values = all->Take(slots * columns, 4);
+  at.group_tallies = all->Take(CeilDiv(s.rows(), kTileRows), sizeof(Tally));
+  WorkspaceSizer tile;
+  tile.Take(kTileRows * (columns + 3 + kMaxGroups), 4);
+  tile.Take(kTileRows * kMaxGroups, 1);
+  at.group_tile_bytes = tile.size();
+  at.group_tile = all->Take(a->workers, at.group_tile_bytes);
+}
+
 int64_t LargestStateFloats(const Approximation& a) {
+  if (a.method == ApproxMethod::kGroups) return GroupCount(a.shape.kv_len) * a.layout.floats(a.group_degree);
   int64_t floats = 0;
   for (int g = 0; g <= a.layout.monomials().degree(); ++g) floats = std::max(floats, PartialStates(a, g) * a.layout.floats(g));
   return floats;
@@ -177,11 +223,12 @@ Status LayOutWorkspace(Approximation* a) {
   at.top_norms = all.Take(s.kv_len, 4);
   at.sample = all.Take(kSampleRows, 4);
   at.vectors = all.Take(3 * s.qk_dim + s.v_dim, 8);
-  at.order = all.Take(rows, 8);
+  at.order = all.Take(std::max(rows, s.kv_len), 8);
   at.row_class = all.Take(rows, 1);
   at.outliers = all.Take(kMaxOutliers, 8 + 4 * (s.qk_dim + columns));
   at.state = all.Take(LargestStateFloats(*a), 4);
   at.worker = all.Take(a->workers, at.worker_bytes);
+  if (a->method == ApproxMethod::kGroups) LayOutGroups(a, &all);
   if (a->gathered.has_value()) {
     at.gathered_q = all.Take(a->max_exact_rows * s.qk_dim, s.element_bytes);
     at.gathered_out = all.Take(a->max_exact_rows * s.v_dim, 4);
@@ -232,6 +279,8 @@ Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxO
   Approximation a;
   a.desc = desc;
   a.mode = options.mode;
+  a.method = options.method;
+  a.max_error = options.max_error;
   a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, machine.cores));
   a.shape = {.batch = desc.batch, .q_heads = desc.q_heads, .kv_heads = desc.kv_heads, .q_len = desc.q_len,
              .kv_len = desc.kv_len, .qk_dim = desc.qk_dim, .v_dim = desc.v_dim, .element_bytes = ElementBytes(desc.dtype),
@@ -244,6 +293,14 @@ Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxO
   if (desc.causal) {
     a.chunk = kChunkPanels * kQueryPanel;
     if (desc.q_len < 2 * a.chunk) return exactly("too few queries for causal prefix states");
+  }
+  if (options.method == ApproxMethod::kGroups) {
+    if (desc.causal) return exactly("groups of keys do not take a causal mask");
+    if (options.mode == ApproxMode::kFastest && a.shape.kv_len < kLeastGroupedKeys) return exactly("too few keys to group");
+    PlanGroups(&a);
+    if (Status s = PlanExactParts(options, machine, &a); !s.ok()) return s;
+    if (Status s = LayOutWorkspace(&a); !s.ok()) return s;
+    return a;
   }
   PlanClasses(options, &a);
   if (a.classes.empty()) return exactly("no polynomial meets max_error");

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "approx/exact.h"
+#include "approx/blockwise.h"
 #include "approx/head.h"
 #include "approx/parallel_for.h"
-#include "base/bits.h"
 #include "exec/workspace.h"
 
 namespace attenio::approx {
@@ -74,55 +73,6 @@ void ApplyState(const Head& h, const Normal& normal, const Outliers& o, int64_t 
   });
 }
 
-void CopyRows(const Head& h, const int64_t* index, int64_t count) {
-  const RowView q = h.Queries();
-  const int64_t dim = h.a.shape.qk_dim;
-  WithFloatType(q.dtype, [&](auto* type) {
-    using T = std::remove_cv_t<std::remove_pointer_t<decltype(type)>>;
-    T* out = reinterpret_cast<T*>(h.base + h.a.at.gathered_q);
-    for (int64_t r = 0; r < count; ++r) {
-      for (int64_t c = 0; c < dim; ++c) out[r * dim + c] = q.Row<T>(index[r])[c * q.element];
-    }
-    // The last tile reads rows that nobody asked for.
-    const int64_t tile = h.a.gathered->schedule.levels[0].queries;
-    const int64_t end = std::min(RoundUp(count, tile), h.a.max_exact_rows);
-    std::fill(out + count * dim, out + end * dim, T{});
-  });
-}
-
-void WriteExactRows(const Head& h, const int64_t* index, int64_t count) {
-  const float* from = h.Floats(h.a.at.gathered_out);
-  const RowView out = h.Out(), lse = h.Lse();
-  const int64_t dim = h.a.shape.v_dim;
-  WithFloatType(out.dtype, [&](auto* type) {
-    using T = std::remove_cv_t<std::remove_pointer_t<decltype(type)>>;
-    for (int64_t r = 0; r < count; ++r) {
-      T* target = const_cast<T*>(out.Row<T>(index[r]));
-      for (int64_t c = 0; c < dim; ++c) FromFloat(from[r * dim + c], &target[c * out.element]);
-      if (lse.base != nullptr) *const_cast<float*>(lse.Row<float>(index[r])) = h.Floats(h.a.at.gathered_lse)[r];
-    }
-  });
-}
-
-// The rows that no polynomial serves; false when they are too many.
-bool RunExactRows(const Head& h) {
-  int64_t* order = h.Integers(h.a.at.order);
-  int64_t count = 0;
-  for (int64_t r = 0; r < h.rows(); ++r) {
-    if (h.RowClasses()[r] == kExactRow) order[count++] = r;  // the polynomial rows are done: their order is not needed
-  }
-  if (count > h.a.max_exact_rows) return false;
-  if (count == 0) return true;
-  CopyRows(h, order, count);
-  const Operands operands{.q = h.base + h.a.at.gathered_q, .k = h.operands.k, .v = h.operands.v,
-                          .out = h.base + h.a.at.gathered_out, .lse = h.Floats(h.a.at.gathered_lse)};
-  const int64_t tile = h.a.gathered->schedule.levels[0].queries;
-  RunTiles(*h.a.gathered, operands, h.base + h.a.at.exact, CeilDiv(count, tile), h.parallel);
-  WriteExactRows(h, order, count);
-  if (h.report != nullptr) h.report->reason = "rows beyond the largest certifiable score bound";
-  return true;
-}
-
 void RunDense(const Head& h, Findings* f, Choice choice) {
   Outliers o = FindOutliers(h, *f, choice.radius, choice.outliers);
   if (o.count > 0) {  // they pulled the centre: measure again about the mean of the others
@@ -145,10 +95,20 @@ void RunDense(const Head& h, Findings* f, Choice choice) {
   for (int64_t r = 0; r < h.rows(); ++r) ReportRow(h, r, h.RowClasses()[r]);
 }
 
+void RunGroups(const Head& h, const Findings& f) {
+  if (!RunBlockwise(h, f)) return RunHeadExactly(h, "too few groups of keys can be skipped or approximated for a gain");
+  if (!RunExactRows(h)) return RunHeadExactly(h, "too few rows can be certified");
+  if (h.report == nullptr) return;
+  for (int64_t r = 0; r < h.rows(); ++r) {
+    if (h.RowClasses()[r] == kExactRow) ReportRow(h, r, kExactRow);
+  }
+}
+
 void RunHead(const Head& h) {
   Findings f = Survey(h);
   if (!f.finite) return RunHeadExactly(h, "keys or values are not finite");
   MeasureNorms(h, f, true);
+  if (h.a.method == ApproxMethod::kGroups) return RunGroups(h, f);
   // A few keys far from all others move the mean by more than the others' spread: find the centre without them first.
   for (int pass = 0; pass < 2 && !h.a.desc.causal; ++pass) {
     const double far = kFarNorm * MedianKeyNorm(h);

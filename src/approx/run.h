@@ -28,6 +28,9 @@ struct ApproxLayout {
   int64_t gathered_q = 0, gathered_out = 0, gathered_lse = 0;
   int64_t exact = 0;                      // workspace of the executor ...
   int64_t diagonal = 0;                   // ... and of the causal diagonals
+  // kGroups, see cluster.h and blockwise.h.
+  int64_t group_of = 0, group_centres = 0, group_radius = 0, group_begin = 0, group_means = 0, group_sums = 0;
+  int64_t group_sample = 0, group_keys = 0, group_values = 0, group_tallies = 0, group_tile = 0, group_tile_bytes = 0;
   int64_t bytes = 0;
 };
 
@@ -36,6 +39,8 @@ struct Approximation {
   AttentionDesc desc;  // resolved
   Shape shape;
   ApproxMode mode = ApproxMode::kFastest;
+  ApproxMethod method = ApproxMethod::kState;
+  double max_error = 0;
   int workers = 1;
   const char* exact_reason = "";     // not empty: the whole call runs as `all`
   std::vector<ScoreClass> classes;
@@ -47,6 +52,9 @@ struct Approximation {
   std::optional<Problem> gathered;   // rows picked from one KV head, f32 output
   std::optional<Problem> diagonal;   // causal: one query chunk against its own keys
   int64_t chunk = 0;                 // causal: queries of a chunk
+  int group_degree = 1;              // kGroups: of the polynomial of a group, its weight errors by score bound ...
+  std::vector<ScoreClass> group_classes;
+  double group_exact_cost = 0, group_poly_cost = 0;  // ... and products of a row with a group
   ApproxLayout at;
 };
 

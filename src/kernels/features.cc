@@ -4,19 +4,22 @@
 #include <cstdint>
 
 // Register tiles are arrays of vectors, which the scalable targets do not have.
+#if !defined(__x86_64__)
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#include "kernels/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/features.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "kernels/exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attenio {
 namespace HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
 // At most 16 lanes: kPanelQuantum and kColumnQuantum are whole vectors.
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
@@ -114,6 +117,31 @@ void RowSums(const float* panel, int64_t width, int64_t features, float* sums) {
   }
 }
 
+void Weights(const WeightArgs& p) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < p.rows; ++r) {
+    float* row = p.scores + r * p.stride;
+    const V shift = hn::Set(d, p.shift[r]);
+    V sum = hn::Zero(d);
+    int64_t j = 0;
+    for (; j + lanes <= p.count; j += lanes) {
+      const V w = Exp2(d, hn::Sub(hn::Load(d, row + j), shift));
+      hn::Store(w, d, row + j);
+      sum = hn::Add(sum, w);
+    }
+    if (j < p.count) {
+      const auto mask = hn::FirstN(d, static_cast<size_t>(p.count - j));
+      const V w = hn::IfThenElseZero(mask, Exp2(d, hn::Sub(hn::Load(d, row + j), shift)));
+      hn::Store(w, d, row + j);
+      sum = hn::Add(sum, w);
+      j += lanes;
+    }
+    for (; j < p.stride; j += lanes) hn::Store(hn::Zero(d), d, row + j);
+    p.sums[r] += hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+}
+
 // One register tile: kRows x kVectors accumulators, one broadcast of a and kVectors loads of b per step.
 template <int kRows, int kVectors>
 HWY_INLINE void Tile(const ProductArgs& p, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c) {
@@ -123,7 +151,7 @@ HWY_INLINE void Tile(const ProductArgs& p, const float* HWY_RESTRICT a, const fl
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
       acc[i][j] = hn::Zero(d);
-      hwy::Prefetch(c + i * p.stride + j * lanes);
+      hwy::Prefetch(c + i * p.c_stride + j * lanes);
     }
   }
   for (int64_t k = 0; k < p.depth; ++k) {
@@ -138,7 +166,7 @@ HWY_INLINE void Tile(const ProductArgs& p, const float* HWY_RESTRICT a, const fl
   }
   for (int i = 0; i < kRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
-      float* out = c + i * p.stride + j * lanes;
+      float* out = c + i * p.c_stride + j * lanes;
       hn::Store(hn::Add(hn::Load(d, out), acc[i][j]), d, out);
     }
   }
@@ -147,7 +175,7 @@ HWY_INLINE void Tile(const ProductArgs& p, const float* HWY_RESTRICT a, const fl
 template <int kRows, int kVectors>
 HWY_NOINLINE void Tiles(const ProductArgs& p, int64_t column) {
   for (int64_t i = 0; i < p.rows; i += kRows) {
-    Tile<kRows, kVectors>(p, p.a + i * p.a_row, p.b + column, p.c + i * p.stride + column);
+    Tile<kRows, kVectors>(p, p.a + i * p.a_row, p.b + column, p.c + i * p.c_stride + column);
   }
 }
 
@@ -158,7 +186,9 @@ constexpr bool kManyRegisters = true;
 constexpr bool kManyRegisters = false;
 #endif
 
-void Product(const ProductArgs& p) {
+void Product(const ProductArgs& args) {
+  ProductArgs p = args;
+  if (p.c_stride == 0) p.c_stride = p.stride;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
   const int64_t most = kManyRegisters ? 4 : 3;
   int64_t left = p.columns / lanes;
@@ -179,7 +209,7 @@ void Product(const ProductArgs& p) {
 }  // namespace
 
 const FeatureKernels* Features() {
-  static const FeatureKernels kKernels = {hwy::TargetName(HWY_TARGET), Panel, Product, RowSums};
+  static const FeatureKernels kKernels = {hwy::TargetName(HWY_TARGET), Panel, Product, Weights, RowSums};
   return &kKernels;
 }
 

@@ -43,7 +43,8 @@ struct ProductArgs {
   int64_t a_row = 0, a_k = 0;
   const float* b = nullptr;
   float* c = nullptr;
-  int64_t stride = 0;   // of b and c; a multiple of kColumnQuantum, 64-byte aligned rows
+  int64_t stride = 0;    // of b and, unless c_stride is set, c; a multiple of kColumnQuantum, 64-byte aligned rows
+  int64_t c_stride = 0;
   int64_t rows = 0;     // c and a must have RoundUp(rows, kRowQuantum) rows
   int64_t columns = 0;  // multiple of kColumnQuantum
   int64_t depth = 0;
@@ -51,10 +52,20 @@ struct ProductArgs {
 inline constexpr int64_t kRowQuantum = 12;
 inline constexpr int64_t kColumnQuantum = 16;
 
+// scores[r][j] = 2^(scores[r][j] - shift[r]) for j in 0..count, 0 beyond; sums[r] += their sum.
+struct WeightArgs {
+  float* scores = nullptr;
+  int64_t stride = 0;  // multiple of kColumnQuantum, 64-byte aligned rows
+  int64_t rows = 0, count = 0;
+  const float* shift = nullptr;
+  float* sums = nullptr;
+};
+
 struct FeatureKernels {
   const char* name;
   void (*panel)(const PanelArgs& args);
   void (*product)(const ProductArgs& args);
+  void (*weights)(const WeightArgs& args);
   // sums[f] += sum_r panel[f * width + r], f in 0..features
   void (*row_sums)(const float* panel, int64_t width, int64_t features, float* sums);
 };

@@ -177,6 +177,29 @@ TEST(Features, ProductMatchesPlainLoops) {
   });
 }
 
+TEST(Features, WeightsAreExponentials) {
+  std::mt19937_64 random(14);
+  std::uniform_real_distribution<float> uniform(-20, 5);
+  ForEachTarget([&](const FeatureKernels& kernels) {
+    for (int64_t count : {1, 15, 16, 17, 40, 64}) {
+      const int64_t rows = 3, stride = 64;
+      Aligned scores(rows * stride);
+      std::vector<float> before(rows * stride), shift = {0, 3.5f, -2}, sums = {1, 0, 0};
+      for (int64_t i = 0; i < rows * stride; ++i) before[i] = scores[i] = uniform(random);
+      kernels.weights({scores.data(), stride, rows, count, shift.data(), sums.data()});
+      for (int64_t r = 0; r < rows; ++r) {
+        double sum = r == 0 ? 1 : 0;
+        for (int64_t j = 0; j < stride; ++j) {
+          const double want = j < count ? std::exp2(static_cast<double>(before[r * stride + j]) - shift[r]) : 0;
+          ASSERT_NEAR(scores[r * stride + j], want, 1e-6 * want);
+          sum += want;
+        }
+        ASSERT_NEAR(sums[r], sum, 3e-6 * sum);
+      }
+    }
+  });
+}
+
 TEST(Features, RowSums) {
   std::mt19937_64 random(13);
   ForEachTarget([&](const FeatureKernels& kernels) {
