@@ -111,7 +111,7 @@ void Product(benchmark::State& state) {
   std::fill_n(b, depth * columns, 0.5f);
   std::fill_n(c, rows * columns, 0.0f);
   for (auto _ : state) {
-    GetFeatureKernels().product({a, depth, 1, b, c, columns, rows, columns, depth});
+    GetFeatureKernels().product({.a = a, .a_row = depth, .a_k = 1, .b = b, .c = c, .stride = columns, .rows = rows, .columns = columns, .depth = depth});
     benchmark::ClobberMemory();
   }
   state.counters["gflops"] =

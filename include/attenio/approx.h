@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -96,6 +97,65 @@ class ATTENIO_API ApproxPlan {
 // Plan, allocate, run with the default executor.
 ATTENIO_API Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options = {},
                                 ApproxReport* report = nullptr);
+
+// ---------------------------------------------------------------- decode from a running state
+
+struct RunningOptions {
+  int64_t qk_dim = 0, v_dim = 0;  // at least 1
+  std::optional<double> scale;    // default 1 / sqrt(qk_dim)
+  double key_radius = 0;          // every key lies within this distance of `centre`; others are refused
+  std::span<const float> centre;  // qk_dim, empty: the origin; copied
+  double query_norm = 0;          // largest |q| that is to be certified: chooses the degree
+  double max_error = 1e-2;        // as in ApproxOptions, over the values seen so far
+  int max_degree = 8;
+};
+
+// The state of one KV head for decode: adding a token and attending all tokens so far cost O(features x v_dim), however many there
+// are. f32. Not thread-safe; cheap to move.
+class ATTENIO_API RunningState {
+ public:
+  // kUnsupported when no degree meets max_error for key_radius and query_norm.
+  static Result<RunningState> Create(const RunningOptions& options);
+  RunningState(RunningState&&) noexcept;
+  RunningState& operator=(RunningState&&) noexcept;
+  ~RunningState();
+
+  // Appends `count` keys (count x qk_dim) and values (count x v_dim), contiguous. kInvalidArgument, with nothing added, when a
+  // key is outside the radius or an element is not finite.
+  Status Add(const float* keys, const float* values, int64_t count = 1);
+  // Attends `rows` queries (rows x qk_dim) to every key so far; out: rows x v_dim; certified (may be null): per row. kUnsupported,
+  // naming the row, when one cannot be certified: then compute it exactly.
+  Status Attend(const float* queries, int64_t rows, float* out, float* certified = nullptr);
+
+  int64_t keys() const;
+  int degree() const;
+  int64_t features() const;
+  int64_t bytes() const;
+
+  struct Impl;
+
+ private:
+  explicit RunningState(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---------------------------------------------------------------- comparators
+
+// Methods of others, for studies: plain code, one thread, f32, no mask, no certificate. Not meant for use.
+enum class Comparator : uint8_t {
+  kTaylor,     // Taylor features of exp of degree `features` (Based, Arora et al. 2024)
+  kPerformer,  // `features` positive random features (FAVOR+, Choromanski et al. 2021)
+  kNystrom,    // `features` landmark keys, spread evenly; the exponential kernel is interpolated from them
+  kWindow,     // the last `features` keys and the first `sinks` (StreamingLLM, Xiao et al. 2024); causal, query i at position i + offset
+};
+struct ComparatorOptions {
+  Comparator method = Comparator::kTaylor;
+  int64_t features = 2;
+  int64_t sinks = 4;
+  uint64_t seed = 1;
+};
+// kUnsupported for other types or modifiers.
+ATTENIO_API Status RunComparator(const AttentionDesc& desc, const Operands& operands, const ComparatorOptions& options);
 
 }  // namespace attenio
 
