@@ -115,11 +115,14 @@ Tile MakeTile(const Run& run, Range rows, int worker) {
 // Scores stay in units of log 2 unless a modifier needs natural ones: a mask of the lowest finite number would overflow.
 bool NaturalUnits(const AttentionDesc& d) { return d.softcap > 0 || d.alibi || d.mask.dtype.has_value(); }
 
+// What makes scores of q.k, by packing or by the kernel.
+float ScoreScale(const AttentionDesc& d) { return static_cast<float>(NaturalUnits(d) ? *d.scale : *d.scale * 1.4426950408889634); }
+
 void StartTile(const Run& run, const Shape& shape, int64_t batch, int64_t kv_head, const Tile& t) {
   const AttentionDesc& d = run.p.desc;
   const int64_t group = shape.group(), n = t.rows.size();
   PackArgs args{.source = {}, .rows = n, .dim = d.qk_dim, .packed = t.q};
-  args.multiplier = static_cast<float>(NaturalUnits(d) ? *d.scale : *d.scale * 1.4426950408889634);
+  args.multiplier = ScoreScale(d);
   args.source = QueryRows(run.p, run.operands.q, d.dtype, d.q, batch, kv_head).From(t.rows.begin);
   run.p.kernel->pack_q(args);
   std::fill_n(t.out, n * t.out_stride, 0.0f);
@@ -210,6 +213,7 @@ void RunStep(const Run& run, const Step& step, const PackedBlock& block, const R
                  .qk_dim = d.qk_dim,
                  .v_dim = d.v_dim,
                  .out_stride = t.out_stride,
+                 .score_scale = ScoreScale(d),
                  .exp_scale = natural ? kLog2e : 1.0f,
                  .finite_v = block.finite_v,
                  .modifiers = natural || limits ? &m : nullptr};

@@ -40,7 +40,7 @@ struct PackArgs {
   RowView source;
   int64_t rows = 0;  // or keys
   int64_t dim = 0;
-  float multiplier = 1;  // Q only: what every element is multiplied by
+  float multiplier = 1;  // Q only: factor of the scores, where the kernel applies it to q (else BlockArgs::score_scale)
   void* packed = nullptr;
 };
 
@@ -74,6 +74,7 @@ struct BlockArgs {
   int64_t qk_dim = 0;
   int64_t v_dim = 0;
   int64_t out_stride = 0;  // RoundUp(v_dim, quantum.dims)
+  float score_scale = 1;   // what pack_q was given as multiplier, for kernels that apply it to the scores: 16-bit q would round
   float exp_scale = 1;     // weights are exp2((s - max) * exp_scale): 1 if q was scaled by log2 e, else log2 e
   // V of this block holds no NaN or infinity: 0 * v is 0. Otherwise excluded keys must be left out of the product, while an
   // attended key whose weight underflows to 0 still passes its NaN or infinity on.

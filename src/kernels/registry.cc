@@ -1,12 +1,16 @@
 // The ordered list of kernels: first fit wins, every rejection keeps its reason.
+#include "kernels/bf16.h"
 #include "kernels/f32.h"
 #include "kernels/kernels.h"
+
+#include <utility>
 
 namespace attenio {
 namespace {
 
 std::vector<KernelChoice> Build() {
-  std::vector<KernelChoice> all = F32Kernels();
+  std::vector<KernelChoice> all = Bf16Kernels();
+  for (KernelChoice& choice : F32Kernels()) all.push_back(std::move(choice));
   all.push_back({&PlainKernel(), PlainKernel().name, ""});
   return all;
 }

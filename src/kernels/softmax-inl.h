@@ -81,15 +81,23 @@ HWY_INLINE void MaxRow(TileState& t, int r, const float* s) {
   hn::Store(hn::Max(max0, max1), d, t.partial + r * kLanes);
 }
 
+// How the probabilities of a panel's row are kept for PV: here as they are.
+struct KeepF32 {
+  HWY_INLINE void operator()(VF p0, VF p1, float* at) const {
+    hn::Store(p0, DF(), at);
+    hn::Store(p1, DF(), at + kLanes);
+  }
+};
+
 // Scores of the panels [begin, end) to probabilities 2^((s - reference) * scale), and their sum per lane. Careful: a key that
 // is allowed keeps a probability above 0, so that a NaN or infinity in its V is not skipped with the excluded keys.
-template <bool kScaled, bool kCareful>
+template <class Keep, bool kScaled, bool kCareful>
 HWY_INLINE void ExpRow(TileState& t, int r, float scale, int64_t begin, int64_t end, float* s) {
   const DF d;
   const VF reference = hn::Set(d, t.reference[r]);
   const VF factor = hn::Set(d, scale);
   VF sum0 = hn::Zero(d), sum1 = hn::Zero(d);
-  const auto probability = [&](float* at) HWY_ATTR {
+  const auto probability = [&](const float* at) HWY_ATTR {
     const VF score = hn::Load(d, at);
     VF x = hn::Sub(score, reference);
     if constexpr (kScaled) x = hn::Mul(x, factor);
@@ -99,12 +107,14 @@ HWY_INLINE void ExpRow(TileState& t, int r, float scale, int64_t begin, int64_t 
       p = hn::IfThenElse(hn::Lt(p, tiny), tiny, p);
       p = hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, kMinusInfinity)), p);
     }
-    hn::Store(p, d, at);
     return p;
   };
-  for (int64_t p = begin; p < end; ++p) {
-    sum0 = hn::Add(sum0, probability(s + p * kPanelScores));
-    sum1 = hn::Add(sum1, probability(s + p * kPanelScores + kLanes));
+  for (int64_t panel = begin; panel < end; ++panel) {
+    float* at = s + panel * kPanelScores;
+    const VF p0 = probability(at), p1 = probability(at + kLanes);
+    sum0 = hn::Add(sum0, p0);
+    sum1 = hn::Add(sum1, p1);
+    Keep()(p0, p1, at);
   }
   hn::Store(hn::Add(sum0, sum1), d, t.partial + r * kLanes);
 }
@@ -184,13 +194,13 @@ HWY_INLINE void UpdateSum(TileState& t, int rows, float* sum) {
   for (int r = 0; r < rows; ++r) sum[r] = t.sum[r];
 }
 
-template <bool kScaled, bool kCareful>
+template <class Keep, bool kScaled, bool kCareful>
 HWY_NOINLINE void ExpRows(TileState& t, int rows, float scale, int64_t begin, int64_t end, float* s) {
   for (int r = 0; r < rows; ++r, s += kPanelKeys) {
     if (t.full) {
-      ExpRow<kScaled, kCareful>(t, r, scale, begin, end, s);
+      ExpRow<Keep, kScaled, kCareful>(t, r, scale, begin, end, s);
     } else {
-      ExpRow<kScaled, kCareful>(t, r, scale, FirstPanel(t, r), LastPanel(t, r), s);
+      ExpRow<Keep, kScaled, kCareful>(t, r, scale, FirstPanel(t, r), LastPanel(t, r), s);
       ClearRow(t, r, begin, end, s);
     }
   }

@@ -45,6 +45,7 @@ HWY_INLINE Range SetLimits(const BlockArgs& args, int64_t row, int rows, TileSta
   return panels;
 }
 
+template <class Keep>
 HWY_INLINE void Softmax(const BlockArgs& args, int64_t row, int rows, Range panels, TileState& t, float* s) {
   const Modifiers* m = args.modifiers;
   const bool modified = m != nullptr && (m->softcap != 0 || m->slope != nullptr || m->mask.base != nullptr);
@@ -57,11 +58,11 @@ HWY_INLINE void Softmax(const BlockArgs& args, int64_t row, int rows, Range pane
   UpdateMax(t, rows, args.exp_scale, args.max + row);
   const float scale = args.exp_scale;
   if (!args.finite_v) {
-    ExpRows<true, true>(t, rows, scale, panels.begin, panels.end, s);
+    ExpRows<Keep, true, true>(t, rows, scale, panels.begin, panels.end, s);
   } else if (scale != 1) {
-    ExpRows<true, false>(t, rows, scale, panels.begin, panels.end, s);
+    ExpRows<Keep, true, false>(t, rows, scale, panels.begin, panels.end, s);
   } else {
-    ExpRows<false, false>(t, rows, scale, panels.begin, panels.end, s);
+    ExpRows<Keep, false, false>(t, rows, scale, panels.begin, panels.end, s);
   }
   UpdateSum(t, rows, args.sum + row);
 }
@@ -81,7 +82,7 @@ HWY_INLINE void Tile(const BlockArgs& args, int64_t row, int rows, TileState& t,
                  .max = t.partial,
                  .mask = masked ? t.mask : nullptr,
                  .mask_panel_bytes = masked ? kPanelKeys * ElementBytes(args.modifiers->mask.dtype) : 0});
-  Softmax(args, row, rows, panels, t, s);
+  Softmax<KeepF32>(args, row, rows, panels, t, s);
   const PvArgs pv = {.p = s,
                      .v = static_cast<const float*>(args.v),
                      .alpha = t.alpha,

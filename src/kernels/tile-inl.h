@@ -87,8 +87,8 @@ struct QkArgs {
 
 // Asks for the masks of panel p. Rows of a mask lie pages apart, where hardware does not prefetch; spread over the panels of QK
 // the lines arrive for nothing. An address past the end is harmless.
-template <int Rows>
-HWY_INLINE void PrefetchMask(const QkArgs& args, int64_t p) {
+template <int Rows, class Args>
+HWY_INLINE void PrefetchMask(const Args& args, int64_t p) {
   for (int r = 0; r < Rows; ++r) {
     const char* at = args.mask[r] + p * args.mask_panel_bytes;
     for (int64_t line = 0; line < args.mask_panel_bytes; line += 64) __builtin_prefetch(at + line);

@@ -31,8 +31,10 @@ using testing::Problem;
 using testing::RunPlan;
 using testing::UsableKernels;
 
-AttentionDesc Desc() {
+AttentionDesc Desc(DType type = DType::kF32) {
   AttentionDesc d;
+  d.dtype = type;
+  d.out_dtype = DType::kF32;
   d.batch = 2;
   d.q_heads = 6;
   d.kv_heads = 2;
@@ -45,6 +47,8 @@ AttentionDesc Desc() {
   d.lse = true;
   return d;
 }
+
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 bool SameBits(const Problem& a, const Problem& b) {
   return std::memcmp(a.out.data(), b.out.data(), static_cast<size_t>(a.out.size() * ElementBytes(a.out.type()))) == 0 &&
@@ -127,60 +131,65 @@ TEST(Plan, RunErrors) {
 }
 
 TEST(Plan, BitIdenticalForAnyWorkersExecutorTileAndNeighbours) {
-  for (const std::string& kernel : UsableKernels(Desc())) {
-    SCOPED_TRACE(kernel);
-    Options options;
-    options.kernel = kernel;
-    Problem want(Desc(), 3);
-    RunPlan(&want, options);
-    for (int workers : {2, 3, 7}) {
-      Problem omp(Desc(), 3), pool(Desc(), 3);
-      RunPlan(&omp, options, OpenMPParallel(workers));
-      ThreadPool threads(workers);
-      RunPlan(&pool, options, threads.parallel());
-      EXPECT_TRUE(SameBits(want, omp)) << workers << " OpenMP workers";
-      EXPECT_TRUE(SameBits(want, pool)) << workers << " pool workers";
-    }
-    // Only the query tile may change: rows give the same bits in a tile of any height.
-    Problem reference(Desc(), 3);
-    options.schedule = "1000x32";
-    RunPlan(&reference, options);
-    for (const char* schedule : {"1x32", "7x32", "50x32"}) {
-      Problem tiled(Desc(), 3);
-      options.schedule = schedule;
-      RunPlan(&tiled, options);
-      EXPECT_TRUE(SameBits(reference, tiled)) << schedule;
+  for (DType type : kTypes) {
+    for (const std::string& kernel : UsableKernels(Desc(type))) {
+      SCOPED_TRACE(kernel + " " + Name(type));
+      Options options;
+      options.kernel = kernel;
+      Problem want(Desc(type), 3);
+      RunPlan(&want, options);
+      for (int workers : {2, 3, 7}) {
+        Problem omp(Desc(type), 3), pool(Desc(type), 3);
+        RunPlan(&omp, options, OpenMPParallel(workers));
+        ThreadPool threads(workers);
+        RunPlan(&pool, options, threads.parallel());
+        EXPECT_TRUE(SameBits(want, omp)) << workers << " OpenMP workers";
+        EXPECT_TRUE(SameBits(want, pool)) << workers << " pool workers";
+      }
+      // Only the query tile may change: rows give the same bits in a tile of any height.
+      Problem reference(Desc(type), 3);
+      options.schedule = "1000x32";
+      RunPlan(&reference, options);
+      for (const char* schedule : {"1x32", "7x32", "50x32"}) {
+        Problem tiled(Desc(type), 3);
+        options.schedule = schedule;
+        RunPlan(&tiled, options);
+        EXPECT_TRUE(SameBits(reference, tiled)) << schedule;
+      }
     }
   }
 }
 
 TEST(Plan, BatchInvariance) {
-  for (const std::string& kernel : UsableKernels(Desc())) {
-    SCOPED_TRACE(kernel);
-    Options options;
-    options.kernel = kernel;
-    Problem all(Desc(), 5);
-    RunPlan(&all, options);
-    AttentionDesc one_desc = Desc();  // batch entry 1, its last 9 queries, alone
-    one_desc.batch = 1;
-    one_desc.q_len = 9;
-    one_desc.offset += 66;
-    one_desc.q = all.desc.q;
-    one_desc.k = all.desc.k;
-    one_desc.v = all.desc.v;
-    std::vector<float> out(static_cast<size_t>(6 * 9 * 20)), lse(6 * 9);
-    Operands o = all.operands();
-    o.q = static_cast<const float*>(o.q) + all.QIndex(1, 0, 66, 0);
-    o.k = static_cast<const float*>(o.k) + all.KIndex(1, 0, 0, 0);
-    o.v = static_cast<const float*>(o.v) + all.VIndex(1, 0, 0, 0);
-    o.out = out.data();
-    o.lse = lse.data();
-    const Status status = Attend(one_desc, o, options);
-    ASSERT_TRUE(status.ok()) << status.message();
-    for (int64_t h = 0; h < 6; ++h) {
-      for (int64_t i = 0; i < 9; ++i) {
-        for (int64_t c = 0; c < 20; ++c) {
-          ASSERT_EQ(out[static_cast<size_t>((h * 9 + i) * 20 + c)], static_cast<float>(all.Out(1, h, 66 + i, c))) << h << " " << i << " " << c;
+  for (DType type : kTypes) {
+    for (const std::string& kernel : UsableKernels(Desc(type))) {
+      SCOPED_TRACE(kernel + " " + Name(type));
+      Options options;
+      options.kernel = kernel;
+      Problem all(Desc(type), 5);
+      RunPlan(&all, options);
+      AttentionDesc one_desc = Desc(type);  // batch entry 1, its last 9 queries, alone
+      one_desc.batch = 1;
+      one_desc.q_len = 9;
+      one_desc.offset += 66;
+      one_desc.q = all.desc.q;
+      one_desc.k = all.desc.k;
+      one_desc.v = all.desc.v;
+      std::vector<float> out(static_cast<size_t>(6 * 9 * 20)), lse(6 * 9);
+      Operands o = all.operands();
+      const auto at = [&](const void* base, int64_t i) { return static_cast<const std::byte*>(base) + i * ElementBytes(type); };
+      o.q = at(o.q, all.QIndex(1, 0, 66, 0));
+      o.k = at(o.k, all.KIndex(1, 0, 0, 0));
+      o.v = at(o.v, all.VIndex(1, 0, 0, 0));
+      o.out = out.data();
+      o.lse = lse.data();
+      const Status status = Attend(one_desc, o, options);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (int64_t h = 0; h < 6; ++h) {
+        for (int64_t i = 0; i < 9; ++i) {
+          for (int64_t c = 0; c < 20; ++c) {
+            ASSERT_EQ(out[static_cast<size_t>((h * 9 + i) * 20 + c)], static_cast<float>(all.Out(1, h, 66 + i, c))) << h << " " << i << " " << c;
+          }
         }
       }
     }
@@ -202,18 +211,20 @@ TEST(Plan, TasksEqualRun) {
 }
 
 TEST(Plan, RunAllocatesNothing) {
-  for (const std::string& kernel : UsableKernels(Desc())) {
-    Problem p(Desc(), 1);
-    Options options;
-    options.kernel = kernel;
-    const Result<Plan> plan = Plan::Create(p.desc, options);
-    ASSERT_TRUE(plan.ok());
-    std::vector<std::byte> workspace(plan->workspace_bytes());
-    const Operands o = p.operands();
-    const int64_t before = allocations;
-    const Status status = plan->Run(o, workspace);
-    EXPECT_EQ(allocations - before, 0) << kernel;
-    EXPECT_TRUE(status.ok());
+  for (DType type : kTypes) {
+    for (const std::string& kernel : UsableKernels(Desc(type))) {
+      Problem p(Desc(type), 1);
+      Options options;
+      options.kernel = kernel;
+      const Result<Plan> plan = Plan::Create(p.desc, options);
+      ASSERT_TRUE(plan.ok());
+      std::vector<std::byte> workspace(plan->workspace_bytes());
+      const Operands o = p.operands();
+      const int64_t before = allocations;
+      const Status status = plan->Run(o, workspace);
+      EXPECT_EQ(allocations - before, 0) << kernel;
+      EXPECT_TRUE(status.ok());
+    }
   }
 }
 
@@ -234,20 +245,22 @@ TEST(Plan, TwoThreadsRunOnePlan) {
 }
 
 TEST(Plan, StaysWithinItsWorkspaceAndOutput) {
-  for (const std::string& kernel : UsableKernels(Desc())) {
-    for (const char* schedule : {"", "8x4", "30x64", "1x1"}) {
-      Problem p(Desc(), 2);
-      Options options;
-      options.kernel = kernel;
-      options.schedule = schedule;
-      const Result<Plan> plan = Plan::Create(p.desc, options);
-      ASSERT_TRUE(plan.ok()) << plan.status().message();
-      constexpr size_t kGuard = 4096;
-      std::vector<std::byte> workspace(plan->workspace_bytes() + 2 * kGuard + 1, std::byte{0x5a});
-      ASSERT_TRUE(plan->Run(p.operands(), {workspace.data() + kGuard + 1, plan->workspace_bytes()}).ok());
-      for (size_t i = 0; i < kGuard; ++i) {
-        ASSERT_EQ(workspace[i], std::byte{0x5a});
-        ASSERT_EQ(workspace[workspace.size() - 1 - i], std::byte{0x5a});
+  for (DType type : kTypes) {
+    for (const std::string& kernel : UsableKernels(Desc(type))) {
+      for (const char* schedule : {"", "8x4", "30x64", "1x1"}) {
+        Problem p(Desc(type), 2);
+        Options options;
+        options.kernel = kernel;
+        options.schedule = schedule;
+        const Result<Plan> plan = Plan::Create(p.desc, options);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        constexpr size_t kGuard = 4096;
+        std::vector<std::byte> workspace(plan->workspace_bytes() + 2 * kGuard + 1, std::byte{0x5a});
+        ASSERT_TRUE(plan->Run(p.operands(), {workspace.data() + kGuard + 1, plan->workspace_bytes()}).ok());
+        for (size_t i = 0; i < kGuard; ++i) {
+          ASSERT_EQ(workspace[i], std::byte{0x5a});
+          ASSERT_EQ(workspace[workspace.size() - 1 - i], std::byte{0x5a});
+        }
       }
     }
   }

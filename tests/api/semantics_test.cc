@@ -32,26 +32,31 @@ AttentionDesc Desc(int64_t q_len, int64_t kv_len, int64_t dim) {
   return d;
 }
 
-// Runs `check` for every kernel, with its own key blocks and with blocks of 4 and 64 keys.
+// Runs `check` for every kernel and input type that it takes, with its own key blocks and with blocks of 4 and 64 keys.
 template <class F>
-void ForEveryKernel(const AttentionDesc& d, F&& check) {
-  const auto kernels = UsableKernels(d);
-  ASSERT_FALSE(kernels.empty());
-  for (const std::string& kernel : kernels) {
-    for (const char* schedule : {"", "8x4", "30x64"}) {
-      Options options;
-      options.kernel = kernel;
-      options.schedule = schedule;
-      SCOPED_TRACE("kernel " + kernel + " schedule '" + schedule + "'");
-      check(options);
-      if (::testing::Test::HasFailure()) return;
+void ForEveryKernel(AttentionDesc d, F&& check) {
+  const bool default_type = d.dtype == DType::kF32;  // tests that say nothing about the type hold for all of them
+  for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (!default_type && type != d.dtype) continue;
+    d.dtype = type;
+    const auto kernels = UsableKernels(d);
+    ASSERT_FALSE(kernels.empty());
+    for (const std::string& kernel : kernels) {
+      for (const char* schedule : {"", "8x4", "30x64"}) {
+        Options options;
+        options.kernel = kernel;
+        options.schedule = schedule;
+        SCOPED_TRACE("kernel " + kernel + " schedule '" + schedule + "' type " + Name(type));
+        check(d, options);
+        if (::testing::Test::HasFailure()) return;
+      }
     }
   }
 }
 
 void ExpectOracle(const AttentionDesc& d, void (*edit)(Problem*), const char* what) {
-  ForEveryKernel(d, [&](const Options& options) {
-    Problem p(d, 1);
+  ForEveryKernel(d, [&](const AttentionDesc& typed, const Options& options) {
+    Problem p(typed, 1);
     edit(&p);
     RunPlan(&p, options);
     ExpectMatchesOracle(p, what);
@@ -64,8 +69,8 @@ TEST(Semantics, FullyMaskedRowsAreZero) {
   ExpectOracle(d, [](Problem* p) {
     for (int64_t i = 0; i < p->mask.size(); ++i) p->mask.Set(i, i / 70 % 5 != 2);
   }, "row 2 masked");
-  ForEveryKernel(d, [&](const Options& options) {
-    Problem p(d, 1);
+  ForEveryKernel(d, [&](const AttentionDesc& typed, const Options& options) {
+    Problem p(typed, 1);
     for (int64_t i = 0; i < p.mask.size(); ++i) p.mask.Set(i, 0);
     RunPlan(&p, options);
     for (int64_t h = 0; h < 4; ++h) {
@@ -79,8 +84,8 @@ TEST(Semantics, FullyMaskedRowWithSinkHasTheSinkAsLse) {
   AttentionDesc d = Desc(3, 70, 16);
   d.mask.dtype = DType::kBool;
   d.sinks = true;
-  ForEveryKernel(d, [&](const Options& options) {
-    Problem p(d, 1);
+  ForEveryKernel(d, [&](const AttentionDesc& typed, const Options& options) {
+    Problem p(typed, 1);
     for (int64_t i = 0; i < p.mask.size(); ++i) p.mask.Set(i, 0);
     RunPlan(&p, options);
     EXPECT_EQ(p.Out(0, 1, 1, 1), 0);
@@ -176,8 +181,8 @@ TEST(Semantics, LowestFiniteMaskGivesTheMean) {
     AttentionDesc d = Desc(3, 70, 16);
     d.mask.dtype = type;
     const double lowest = type == DType::kF16 ? -65504.0 : type == DType::kBF16 ? -0x1.fep127 : -double{std::numeric_limits<float>::max()};
-    ForEveryKernel(d, [&](const Options& options) {
-      Problem p(d, 1);
+    ForEveryKernel(d, [&](const AttentionDesc& typed, const Options& options) {
+      Problem p(typed, 1);
       for (int64_t i = 0; i < p.mask.size(); ++i) p.mask.Set(i, lowest);
       for (int64_t i = 0; i < p.q.size(); ++i) p.q.Set(i, 0);
       RunPlan(&p, options);
@@ -198,8 +203,8 @@ TEST(Semantics, ZeroSizes) {
 }
 
 TEST(Semantics, NoKeysGiveZeros) {
-  ForEveryKernel(Desc(3, 0, 4), [&](const Options& options) {
-    Problem p(Desc(3, 0, 4), 1);
+  ForEveryKernel(Desc(3, 0, 4), [&](const AttentionDesc& typed, const Options& options) {
+    Problem p(typed, 1);
     RunPlan(&p, options);
     for (int64_t i = 0; i < p.out.size(); ++i) EXPECT_EQ(p.out.Get(i), 0);
     for (float lse : p.lse) EXPECT_EQ(lse, -kInf);
