@@ -87,7 +87,7 @@ inline void QkPart(const BlockArgs& args, int rows) {
 inline void SoftmaxPart(const BlockArgs& args, int rows) {
   TileState& t = *static_cast<TileState*>(args.scratch);
   const Range panels = SetLimits(args, 0, rows, t);
-  Softmax(args, 0, rows, panels, t, reinterpret_cast<float*>(&t + 1));
+  Softmax<KeepF32>(args, 0, rows, panels, t, reinterpret_cast<float*>(&t + 1));
 }
 
 inline void PvPart(const BlockArgs& args, int rows) {

@@ -75,7 +75,9 @@ TEST(Groups, EveryDistributionStaysWithinItsCertificate) {
     for (int64_t row = 0; row < report.rows; row += 29) {
       const int64_t n = desc.q_len;
       const OracleRow want = ReferenceRow(p.desc, p.operands(), 0, row / n % desc.q_heads, row % n);
-      if (row < n * desc.q_heads) EXPECT_NEAR(p.lse[row], want.lse, error * 2.1 + 1e-5 * std::abs(want.lse)) << seed << " row " << row;
+      if (row < n * desc.q_heads) {
+        EXPECT_NEAR(p.lse[row], want.lse, error * 2.1 + 1e-5 * std::abs(want.lse)) << seed << " row " << row;
+      }
     }
   }
   EXPECT_GT(skipped, 0);
