@@ -16,6 +16,10 @@ if [[ ! -x $root/usr/bin/apt-get ]]; then
   debootstrap --variant=minbase trixie "$root"
 fi
 
+# A second run on the same folder waits: the first one unmounts what both would use.
+exec {lock}>"$root/.attenio-lock"
+flock "$lock"
+
 mounts=()
 mount_at() {  # mount_at SOURCE FOLDER-IN-ROOT [options]
   mkdir -p "$root/$2"
