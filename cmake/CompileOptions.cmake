@@ -8,9 +8,10 @@
 include(CheckCXXCompilerFlag)
 
 function(attenio_set_options target)
-  target_compile_features(${target} PRIVATE cxx_std_20 c_std_99)
+  target_compile_features(${target} PRIVATE cxx_std_20)
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
+    C_STANDARD 99
     C_EXTENSIONS OFF
     CXX_VISIBILITY_PRESET hidden
     C_VISIBILITY_PRESET hidden

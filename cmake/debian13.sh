@@ -28,7 +28,7 @@ mount_at() {  # mount_at SOURCE FOLDER-IN-ROOT [options]
   mounts+=("$root/$2")
 }
 unmount_all() {
-  for ((i = ${#mounts[@]} - 1; i >= 0; --i)); do umount "${mounts[i]}"; done
+  for ((i = ${#mounts[@]} - 1; i >= 0; --i)); do umount -l "${mounts[i]}"; done
 }
 trap unmount_all EXIT
 for folder in proc dev dev/pts sys; do mount_at /$folder $folder; done
