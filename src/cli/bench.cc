@@ -105,7 +105,7 @@ class Bench {
     e->contender->Run();
     e->times.Add(Seconds() - start);
     e->signature = Signature(case_, problem_.out);
-    e->verdict = VerifySample(&problem_, e->contender->kernel());
+    e->verdict = VerifySample(&problem_, e->contender->probability_type());
     if (!e->verdict.ok()) {
       e->status = fmt::format("wrong result: {}", e->verdict.where);
     } else if (e->times.all[0] > kLongestRun) {
@@ -250,7 +250,8 @@ void AddBench(CLI::App& app, Action* action) {
   const auto o = std::make_shared<BenchOptions>();
   sub->add_option("--shapes", o->shapes, "A table of cases: name B Hq Hkv Nq Nkv D Dv causal dtype, first line a heading");
   sub->add_option("--cases", o->cases, "Only cases whose name matches this regular expression")->capture_default_str();
-  sub->add_option("--impl", o->impl, "Implementations, compared run by run: exact, naive")->capture_default_str();
+  sub->add_option("--impl", o->impl, fmt::format("Implementations, compared run by run: {}", fmt::join(ContenderNames(), ", ")))
+      ->capture_default_str();
   sub->add_option("--seconds", o->seconds, "Time for each implementation and case")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

@@ -1,10 +1,14 @@
 #include "cli/contender.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "api/validate.h"
 #include "cli/naive.h"
+#include "unfused/onednn.h"
 
 namespace attenio::cli {
 namespace {
@@ -17,6 +21,7 @@ class Exact : public Contender {
   std::string Obstacle() override { return prepared_.status().ok() ? "" : prepared_.status().message(); }
   void Run() override { Require(prepared_.Run(problem_.operands(), executor_.parallel())); }
   std::string kernel() const override { return prepared_.status().ok() ? prepared_.plan().kernel() : ""; }
+  DType probability_type() const override { return prepared_.plan().probability_type(); }
   std::string schedule() const override { return prepared_.plan().schedule().ToString(); }
   std::string explain() const override { return prepared_.plan().Explain(); }
   int64_t workspace_bytes() const override { return static_cast<int64_t>(prepared_.workspace_bytes()); }
@@ -67,10 +72,44 @@ class Naive : public Contender {
   DefaultExecutor& executor_;
 };
 
+// Three oneDNN primitives with the scores between them in memory.
+class OneDnn : public Contender {
+ public:
+  OneDnn(Problem* problem, DefaultExecutor* executor) : problem_(*problem), executor_(*executor) {
+    const Result<AttentionDesc> desc = Resolve(problem_.desc);
+    if (!desc.ok()) {
+      status_ = desc.status();
+      return;
+    }
+    Result<unfused::OneDnnPlan> plan = unfused::OneDnnPlan::Create(*desc, {.workers = executor_.workers()});
+    status_ = plan.status();
+    if (!plan.ok()) return;
+    workspace_.resize(plan->workspace_bytes());
+    plan_ = std::move(plan).value();
+  }
+
+  std::string Obstacle() override { return status_.message(); }
+  void Run() override { Require(plan_->Run(problem_.operands(), workspace_, executor_.parallel())); }
+  std::string kernel() const override { return plan_ ? plan_->kernel() : ""; }
+  DType probability_type() const override { return plan_->probability_type(); }
+  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_.size()); }
+
+ private:
+  Problem& problem_;
+  DefaultExecutor& executor_;
+  Status status_;
+  std::optional<unfused::OneDnnPlan> plan_;
+  std::vector<std::byte> workspace_;
+};
+
 }  // namespace
 
 const std::vector<std::string>& ContenderNames() {
-  static const std::vector<std::string> names{"exact", "naive"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{"exact", "naive"};
+    if (!unfused::OneDnnVersion().empty()) all.push_back("onednn");
+    return all;
+  }();
   return names;
 }
 
@@ -78,16 +117,16 @@ std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* probl
                                          DefaultExecutor* executor) {
   if (name == "exact") return std::make_unique<Exact>(problem, options, executor);
   if (name == "naive") return std::make_unique<Naive>(problem, executor);
-  Refuse("--impl {}: expected exact or naive", name);
+  if (name == "onednn" && !unfused::OneDnnVersion().empty()) return std::make_unique<OneDnn>(problem, executor);
+  Refuse("--impl {}: expected one of {}", name, fmt::join(ContenderNames(), ", "));
 }
 
-Verdict VerifySample(Problem* problem, const std::string& kernel) {
+Verdict VerifySample(Problem* problem, DType probability_type) {
   std::mt19937_64 random(1);
   Verdict verdict;
-  const DType probability = ProbabilityType(kernel);
   const Operands operands = problem->operands();
   for (const RowIndex& row : ChooseRows(problem->desc, 3e7, &random)) {  // about a tenth of a second
-    VerifyRow(problem->desc, operands, row, probability, &verdict);
+    VerifyRow(problem->desc, operands, row, probability_type, &verdict);
   }
   return verdict;
 }

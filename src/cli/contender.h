@@ -25,6 +25,8 @@ class Contender {
   // Why the case cannot be measured (unsupported, too slow), known before Run; empty: it can.
   virtual std::string Obstacle() { return ""; }
   virtual std::string kernel() const { return ""; }
+  // In which it multiplies the weights with V.
+  virtual DType probability_type() const { return DType::kF32; }
   virtual std::string schedule() const { return ""; }
   virtual std::string explain() const { return ""; }
   virtual int64_t workspace_bytes() const { return 0; }
@@ -34,14 +36,14 @@ class Contender {
   virtual std::optional<double> bytes_bound() const { return std::nullopt; }
 };
 
-// "exact" or "naive"; both write to problem->out. Throws InputError for another name. `problem` and `executor` must outlive it.
+// By one of the names below; all write to problem->out. Throws InputError for another name. `problem` and `executor` must outlive it.
 std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* problem, const RunOptions& options,
                                          DefaultExecutor* executor);
-// The names, best first.
+// "exact", "naive" and, in builds with oneDNN, "onednn".
 const std::vector<std::string>& ContenderNames();
 
 // Compares sampled rows of problem->out with the oracle.
-Verdict VerifySample(Problem* problem, const std::string& kernel);
+Verdict VerifySample(Problem* problem, DType probability_type);
 
 // Times of one contender; seconds.
 struct Times {

@@ -14,6 +14,8 @@
 #include <omp.h>
 #endif
 
+#include "exec/openmp_limit.h"
+
 namespace attenio {
 namespace {
 
@@ -53,6 +55,14 @@ bool HasOpenMP() {
   return false;
 #endif
 }
+
+#ifdef ATTENIO_HAVE_OPENMP
+OpenMPLimit::OpenMPLimit(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+OpenMPLimit::~OpenMPLimit() { omp_set_num_threads(before_); }
+#else
+OpenMPLimit::OpenMPLimit(int) : before_(0) {}
+OpenMPLimit::~OpenMPLimit() = default;
+#endif
 
 struct ThreadPool::Impl {
   std::mutex turn;  // one run at a time

@@ -10,6 +10,7 @@
 #include "attenio/attention.h"
 #include "cli/tensor_file.h"
 #include "support/files.h"
+#include "unfused/onednn.h"
 
 namespace attenio::cli {
 namespace {
@@ -341,6 +342,15 @@ TEST(Bench, VerifiesAndReportsEveryImplementation) {
   }
   EXPECT_EQ(lines[0]["impl"], "exact");
   EXPECT_EQ(lines[1]["impl"], "naive");
+  if (!unfused::OneDnnVersion().empty() && HasOpenMP()) {
+    testing::WriteWhole(folder / "f32.tsv", "heading\nsmall 1 4 2 40 60 16 24 0 f32\n");
+    const CommandResult onednn = RunAttenio({"bench", "--shapes", folder / "f32.tsv", "--seconds", "0", "--impl", "onednn", "--json"});
+    ASSERT_EQ(onednn.exit_code, 0) << onednn.err;
+    const json line = Lines(onednn.out)[0];
+    EXPECT_EQ(line["status"], "ok");
+    EXPECT_LE(line["error_over_bound"].get<double>(), 1.0);
+    EXPECT_EQ(line["kernel"].get<std::string>().find("onednn " + unfused::OneDnnVersion()), 0u) << line;
+  }
   testing::WriteWhole(folder / "bad.tsv", "heading\nx 1 3 2 1 1 1 1 0 f32\n");
   ExpectRefused({"bench", "--shapes", folder / "bad.tsv"}, "bad.tsv:2");
   ExpectRefused({"bench", "--cases", "("}, "--cases (");
