@@ -40,7 +40,7 @@ endfunction()
 # ask for it where they want it and are compared with tolerances.
 function(attenio_set_source_options)
   foreach(source IN LISTS ARGN)
-    if(NOT source MATCHES "/src/kernels/")
+    if(NOT source MATCHES "/src/kernels/|/tests/support/amx_")
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off)
     endif()
   endforeach()

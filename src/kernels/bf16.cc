@@ -31,15 +31,6 @@ namespace attenio {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Probabilities as bf16 pairs, in the first half of the panel's row. Sums are taken of the unrounded ones: the error of an
-// output stays below u(bf16) A, half of what the tolerance rule allows, and the LSE keeps the accuracy of f32, which sums of
-// rounded ones would not.
-struct KeepPairs {
-  HWY_INLINE void operator()(VF p0, VF p1, float* at) const {
-    hn::Store(RoundPairs(p0, p1), DPair(), reinterpret_cast<uint32_t*>(at));
-  }
-};
-
 HWY_INLINE void DotTile(const BlockArgs& args, int64_t row, int rows, TileState& t, float* s) {
   const Range panels = SetLimits(args, row, rows, t);
   if (panels.empty()) return;
@@ -60,6 +51,7 @@ HWY_INLINE void DotTile(const BlockArgs& args, int64_t row, int rows, TileState&
   const DotPvArgs pv = {.p = s,
                         .v = static_cast<const uint32_t*>(args.v),
                         .alpha = t.alpha,
+                        .p_stride = kPanelScores,
                         .out = args.out + row * args.out_stride,
                         .panel_stride = RoundUp(args.block_keys, kPanelKeys) / 2 * kPanelDims,
                         .begin = panels.begin,
@@ -75,6 +67,7 @@ HWY_INLINE void DotTile(const BlockArgs& args, int64_t row, int rows, TileState&
 
 inline void DotBlock(const BlockArgs& args) {
   TileState& t = *static_cast<TileState*>(args.scratch);
+  t.panel_scores = kPanelScores;
   float* s = reinterpret_cast<float*>(&t + 1);
   for (int64_t row = 0; row < args.rows; row += kTileRows) {
     DotTile(args, row, static_cast<int>(std::min<int64_t>(kTileRows, args.rows - row)), t, s);
@@ -95,8 +88,8 @@ inline const KernelSet* DotTable() {
       .k_row_bytes = DotQkRowBytes,
       .v_row_bytes = DotVRowBytes,
       .scratch_bytes = ScratchBytes,
-      .pack_q = PackPairColumns<kTileRows>,
-      .pack_k = PackPairColumns<kPanelKeys>,
+      .pack_q = PackPairColumns<kTileRows, 1>,
+      .pack_k = PackPairColumns<kPanelKeys, 1>,
       .pack_v = PackPairRows,
       .block = DotBlock,
   };

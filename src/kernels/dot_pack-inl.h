@@ -32,18 +32,19 @@ HWY_INLINE void TransposePairs4x4(const BF16* const rows[4], int64_t at, uint32_
   hn::StoreU(hn::InterleaveUpper(d, ac_high, be_high), d, out + 3 * stride);
 }
 
-// Elements 2 i and 2 i + 1 of a row; an odd last element is paired with zero.
+// Elements 2 i and 2 i + 1 of a row, zeros beyond `dim`.
 HWY_INLINE uint32_t PairOf(const BF16* row, int64_t element, int64_t i, int64_t dim) {
+  if (2 * i >= dim) return 0;
   const uint32_t low = row[2 * i * element].bits;
   const uint32_t high = 2 * i + 1 < dim ? row[(2 * i + 1) * element].bits : 0;
   return low | high << 16;
 }
 
-// Rows to panels [pairs of dims][Width], the last one filled up with zeros: K (Width keys) and Q (Width rows).
-template <int Width>
+// Rows to panels [pairs of dims][Width], filled up with zeros: K (Width keys) and Q (Width rows). Pairs: a multiple of Multiple.
+template <int Width, int Multiple>
 HWY_NOINLINE void PackPairColumns(const PackArgs& args) {
   const RowView& source = args.source;
-  const int64_t pairs = CeilDiv(args.dim, 2);
+  const int64_t pairs = RoundUp(CeilDiv(args.dim, 2), Multiple);
   auto* panel = static_cast<uint32_t*>(args.packed);
   for (int64_t first = 0; first < args.rows; first += Width, panel += pairs * Width) {
     const int64_t rows = args.rows - first < Width ? args.rows - first : Width;

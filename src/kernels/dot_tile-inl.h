@@ -25,6 +25,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 static_assert(kLanes == 16 && kPanelKeys == 32 && kPanelDims == 32);
 
+// Probabilities as bf16 pairs, in the first half of the panel's row. Sums are taken of the unrounded ones: the error of an
+// output stays below u(bf16) A, half of what the tolerance rule allows, and the LSE keeps the accuracy of f32, which sums of
+// rounded ones would not.
+struct KeepPairs {
+  HWY_INLINE void operator()(VF p0, VF p1, float* at) const {
+    hn::Store(RoundPairs(p0, p1), DPair(), reinterpret_cast<uint32_t*>(at));
+  }
+};
+
 // The dot product takes 6 cycles: fewer than 6 accumulators would wait for it.
 constexpr int DotVectorsAtOnce(int rows) { return rows <= 3 ? 4 : 2; }
 
@@ -88,7 +97,7 @@ HWY_NOINLINE void DotQkRows(const DotQkArgs& args) {
   constexpr int kAtOnce = DotVectorsAtOnce(Rows) / 2;
   int64_t p = args.begin;
   for (; p + kAtOnce <= args.end; p += kAtOnce) {
-    for (int64_t i = p; args.mask != nullptr && i < p + kAtOnce; ++i) PrefetchMask<Rows>(args, i);
+    for (int64_t i = p; args.mask != nullptr && i < p + kAtOnce; ++i) PrefetchMask(args, i, Rows);
     DotQkPanels<Rows, 2 * kAtOnce>(args, p);
   }
   for (; p < args.end; ++p) DotQkPanels<Rows, 2>(args, p);
@@ -98,6 +107,7 @@ struct DotPvArgs {
   const float* p;  // panels of the block, rows as pairs of bf16
   const uint32_t* v;
   const float* alpha;  // per row: factor of the old accumulators
+  int64_t p_stride;    // floats between the panels of p
   float* out;
   int64_t panel_stride;  // words between the panels of V
   int64_t begin, end;    // key panels
@@ -169,7 +179,7 @@ inline HWY_NOINLINE void DotPvCareful(const DotPvArgs& args, int rows) {
     for (int r = 0; r < rows; ++r) {
       VF acc = hn::Zero(d);
       for (int64_t key = args.begin * kPanelKeys; key < args.end * kPanelKeys; ++key) {
-        const auto* row = reinterpret_cast<const BF16*>(args.p + key / kPanelKeys * kPanelScores + r * kPanelKeys);
+        const auto* row = reinterpret_cast<const BF16*>(args.p + key / kPanelKeys * args.p_stride + r * kPanelKeys);
         const VF p = hn::BitCast(d, hn::Set(dp, uint32_t{row[key % kPanelKeys].bits} << 16));
         if (hn::AllTrue(d, hn::Eq(p, hn::Zero(d)))) continue;
         const VPair pair = hn::Load(dp, v + key / 2 * width);

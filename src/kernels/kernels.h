@@ -129,6 +129,9 @@ struct KernelChoice {
 // Every kernel this build knows, best first. Computed once.
 const std::vector<KernelChoice>& AllKernels();
 
+// Usable kernels that only their name selects: tests add theirs before other threads run. Empty in the library.
+std::vector<KernelChoice>& NamedKernels();
+
 // The first kernel that accepts, or the one called `name`; `rejected` collects "name: reason" of those passed over.
 const KernelSet* SelectKernel(DType dtype, int64_t qk_dim, int64_t v_dim, std::string_view name, std::string* rejected);
 

@@ -65,7 +65,7 @@ HWY_INLINE void ModifyRow(const RowModifiers& m, TileState& t, int r, float* s) 
   };
   const int64_t last = LastPanel(t, r);
   for (int64_t p = FirstPanel(t, r); p < last; ++p) {
-    float* panel = s + p * kPanelScores;
+    float* panel = s + p * t.panel_scores;
     const int64_t key = p * kPanelKeys;
     VF x0 = modify(panel, key), x1 = modify(panel + kLanes, key + kLanes);
     if (key < m.first || key + kPanelKeys > m.last) {

@@ -25,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// kTileRows rounded up to whole vectors of rows.
-constexpr int kStateRows = (kTileRows + 15) / 16 * 16;
+// The tallest tile, rounded up to whole vectors of rows; the tile unit (amx_step-inl.h) takes 32.
+constexpr int kStateRows = 32;
 
 // Per-row values of a tile between its phases; at the start of the scratch memory.
 struct alignas(64) TileState {
@@ -38,6 +38,7 @@ struct alignas(64) TileState {
   int64_t begin[kStateRows];           // allowed keys of the block
   int64_t end[kStateRows];
   const char* mask[kStateRows];        // mask element of key 0 of the block, to prefetch
+  int64_t panel_scores;                // floats between the score panels: tile rows x kPanelKeys
   bool full;                           // every row is allowed every key of the tile's panels
 };
 
@@ -64,9 +65,9 @@ HWY_INLINE void ClipRow(const TileState& t, int r, float* s) {
   if (begin >= end) return;
   const int64_t first = begin / kPanelKeys, last = (end - 1) / kPanelKeys;
   if (begin % kPanelKeys != 0 || (first == last && end % kPanelKeys != 0)) {
-    ClipPanel(s + first * kPanelScores, begin - first * kPanelKeys, end - first * kPanelKeys < kPanelKeys ? end - first * kPanelKeys : kPanelKeys);
+    ClipPanel(s + first * t.panel_scores, begin - first * kPanelKeys, end - first * kPanelKeys < kPanelKeys ? end - first * kPanelKeys : kPanelKeys);
   }
-  if (last != first && end % kPanelKeys != 0) ClipPanel(s + last * kPanelScores, 0, end - last * kPanelKeys);
+  if (last != first && end % kPanelKeys != 0) ClipPanel(s + last * t.panel_scores, 0, end - last * kPanelKeys);
 }
 
 // Maximum per lane of a row.
@@ -75,8 +76,8 @@ HWY_INLINE void MaxRow(TileState& t, int r, const float* s) {
   VF max0 = hn::Set(d, kMinusInfinity), max1 = max0;
   const int64_t last = LastPanel(t, r);
   for (int64_t p = FirstPanel(t, r); p < last; ++p) {
-    max0 = hn::Max(max0, hn::Load(d, s + p * kPanelScores));
-    max1 = hn::Max(max1, hn::Load(d, s + p * kPanelScores + kLanes));
+    max0 = hn::Max(max0, hn::Load(d, s + p * t.panel_scores));
+    max1 = hn::Max(max1, hn::Load(d, s + p * t.panel_scores + kLanes));
   }
   hn::Store(hn::Max(max0, max1), d, t.partial + r * kLanes);
 }
@@ -110,7 +111,7 @@ HWY_INLINE void ExpRow(TileState& t, int r, float scale, int64_t begin, int64_t 
     return p;
   };
   for (int64_t panel = begin; panel < end; ++panel) {
-    float* at = s + panel * kPanelScores;
+    float* at = s + panel * t.panel_scores;
     const VF p0 = probability(at), p1 = probability(at + kLanes);
     sum0 = hn::Add(sum0, p0);
     sum1 = hn::Add(sum1, p1);
@@ -125,10 +126,10 @@ HWY_INLINE void ClearRow(const TileState& t, int r, int64_t begin, int64_t end, 
   int64_t first = FirstPanel(t, r), last = LastPanel(t, r);
   if (t.begin[r] >= t.end[r]) first = last = begin;
   for (int64_t p = begin; p < first; ++p) {
-    for (int w = 0; w < 2; ++w) hn::Store(hn::Zero(d), d, s + p * kPanelScores + w * kLanes);
+    for (int w = 0; w < 2; ++w) hn::Store(hn::Zero(d), d, s + p * t.panel_scores + w * kLanes);
   }
   for (int64_t p = last; p < end; ++p) {
-    for (int w = 0; w < 2; ++w) hn::Store(hn::Zero(d), d, s + p * kPanelScores + w * kLanes);
+    for (int w = 0; w < 2; ++w) hn::Store(hn::Zero(d), d, s + p * t.panel_scores + w * kLanes);
   }
 }
 

@@ -101,6 +101,7 @@ HWY_INLINE void Tile(const BlockArgs& args, int64_t row, int rows, TileState& t,
 
 inline void Block(const BlockArgs& args) {
   TileState& t = *static_cast<TileState*>(args.scratch);
+  t.panel_scores = kPanelScores;
   float* s = reinterpret_cast<float*>(&t + 1);
   for (int64_t row = 0; row < args.rows; row += kTileRows) {
     Tile(args, row, static_cast<int>(std::min<int64_t>(kTileRows, args.rows - row)), t, s);

@@ -87,9 +87,9 @@ struct QkArgs {
 
 // Asks for the masks of panel p. Rows of a mask lie pages apart, where hardware does not prefetch; spread over the panels of QK
 // the lines arrive for nothing. An address past the end is harmless.
-template <int Rows, class Args>
-HWY_INLINE void PrefetchMask(const Args& args, int64_t p) {
-  for (int r = 0; r < Rows; ++r) {
+template <class Args>
+HWY_INLINE void PrefetchMask(const Args& args, int64_t p, int rows) {
+  for (int r = 0; r < rows; ++r) {
     const char* at = args.mask[r] + p * args.mask_panel_bytes;
     for (int64_t line = 0; line < args.mask_panel_bytes; line += 64) __builtin_prefetch(at + line);
   }
@@ -108,7 +108,7 @@ HWY_NOINLINE void QkRows(const QkArgs& args) {
   constexpr int kAtOnce = VectorsAtOnce(Rows) / 2;
   int64_t p = args.begin;
   for (; p + kAtOnce <= end; p += kAtOnce) {
-    for (int64_t i = p; args.mask != nullptr && i < p + kAtOnce; ++i) PrefetchMask<Rows>(args, i);
+    for (int64_t i = p; args.mask != nullptr && i < p + kAtOnce; ++i) PrefetchMask(args, i, Rows);
     QkPanels<Rows, 2 * kAtOnce>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores, max);
   }
   for (; p < end; ++p) QkPanels<Rows, 2>(q, k + p * dim * kPanelKeys, dim, s + p * kPanelScores, max);

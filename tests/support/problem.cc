@@ -7,6 +7,8 @@
 
 #include "api/oracle.h"
 #include "base/bits.h"
+#include "kernels/kernels.h"
+#include "support/emulated_tiles.h"
 
 namespace attenio::testing {
 
@@ -160,13 +162,18 @@ double ExpectMatchesOracle(Problem& p, const std::string& what) {
 }
 
 std::vector<std::string> UsableKernels(const AttentionDesc& desc) {
-  std::vector<std::string> names;
+  AddEmulatedAmxKernel();
+  std::vector<std::string> all, usable;
   for (const KernelInfo& kernel : Kernels()) {
-    Options options;
-    options.kernel = kernel.name;
-    if (kernel.available && Plan::Create(desc, options).ok()) names.push_back(kernel.name);
+    if (kernel.available) all.push_back(kernel.name);
   }
-  return names;
+  for (const KernelChoice& kernel : NamedKernels()) all.push_back(kernel.name);
+  for (const std::string& name : all) {
+    Options options;
+    options.kernel = name;
+    if (Plan::Create(desc, options).ok()) usable.push_back(name);
+  }
+  return usable;
 }
 
 }  // namespace attenio::testing

@@ -64,7 +64,7 @@ void RunPlan(Problem* problem, const Options& options = {}, const Parallel& para
 // Every element against the oracle, by the tolerance rule; NaN must meet NaN. Returns the largest error / bound.
 double ExpectMatchesOracle(Problem& problem, const std::string& what);
 
-// Names of the kernels that this machine runs and that take `desc`.
+// Names of the kernels that this machine runs and that take `desc`, the emulated AMX kernel among them.
 std::vector<std::string> UsableKernels(const AttentionDesc& desc);
 
 }  // namespace attenio::testing
