@@ -31,6 +31,8 @@ void AddConformance(CLI::App& app, Action* action);
 void AddCheck(CLI::App& app, Action* action);
 void AddBench(CLI::App& app, Action* action);
 void AddProject(CLI::App& app, Action* action);
+void AddIo(CLI::App& app, Action* action);
+void AddCalibrate(CLI::App& app, Action* action);
 
 // --kernel, --schedule and --threads.
 struct RunOptions {

@@ -11,6 +11,7 @@
 #include "attenio/attention.h"
 #include "attenio/version.h"
 #include "cli/command.h"
+#include "cli/machine_file.h"
 
 namespace attenio::cli {
 namespace {
@@ -53,9 +54,8 @@ std::string Version() {
   return fmt::format("{}.{}.{}", ATTENIO_VERSION_MAJOR, ATTENIO_VERSION_MINOR, ATTENIO_VERSION_PATCH);
 }
 
-ordered_json ToJson() {
+ordered_json ToJson(const Machine& machine) {
   const Cpu cpu = ReadCpu();
-  const Machine& machine = ThisMachine();
   ordered_json kernels = ordered_json::array();
   for (const KernelInfo& kernel : Kernels()) {
     kernels.push_back({{"kernel", kernel.name},
@@ -63,25 +63,11 @@ ordered_json ToJson() {
                        {"reason", kernel.reason},
                        {"quantum", {kernel.quantum.rows, kernel.quantum.keys, kernel.quantum.dims}}});
   }
-  ordered_json levels = ordered_json::array();
-  for (const MemoryLevel& level : machine.levels) {
-    levels.push_back({{"level", level.name},
-                      {"bytes", level.bytes},
-                      {"ways", level.ways},
-                      {"line_bytes", level.line_bytes},
-                      {"sharers", level.sharers},
-                      {"bytes_per_second", level.bytes_per_second}});
-  }
   return {{"version", Version()},
           {"cpu", cpu.model},
           {"features", cpu.features},
           {"threads", DefaultExecutor().workers()},
-          {"machine",
-           {{"name", machine.name},
-            {"cores", machine.cores},
-            {"clock_hz", machine.clock_hz},
-            {"fma_flops", machine.fma_flops},
-            {"levels", levels}}},
+          {"machine", MachineToJson(machine)},
           {"kernels", kernels}};
 }
 
@@ -91,18 +77,24 @@ std::string Size(int64_t bytes) {
   return bytes % 1024 == 0 ? fmt::format("{} KiB", bytes >> 10) : fmt::format("{} B", bytes);
 }
 
-void PrintText() {
+void PrintText(const Machine& machine) {
   const Cpu cpu = ReadCpu();
-  const Machine& machine = ThisMachine();
   fmt::print("attenio {}\ncpu       {}\nfeatures  {}\n", Version(), cpu.model.empty() ? "unknown" : cpu.model,
              fmt::join(cpu.features, " "));
   fmt::print("threads   {}\nmachine   {}, {} cores", DefaultExecutor().workers(), machine.name, machine.cores);
   if (machine.clock_hz > 0) fmt::print(", {:.2f} GHz", machine.clock_hz * 1e-9);
+  if (machine.fma_flops > 0) {
+    fmt::print("; per core {:.1f} GFLOP/s f32, {:.1f} bf16 vector, {:.1f} bf16 tensor, {:.2f} G exp/s", machine.fma_flops * 1e-9,
+               machine.dot_bf16_flops * 1e-9, machine.tensor_flops * 1e-9, machine.exp_per_second * 1e-9);
+  }
   fmt::print("\n");
   for (const MemoryLevel& level : machine.levels) {
     fmt::print("  {:<8}{:>10}", level.name, Size(level.bytes));
     if (level.ways > 0) fmt::print("  {:>2} ways, {}-byte lines, shared by {}", level.ways, level.line_bytes, level.sharers);
-    if (level.bytes_per_second > 0) fmt::print(", {:.1f} GB/s", level.bytes_per_second * 1e-9);
+    if (level.bytes_per_second > 0) {
+      fmt::print(", {:.1f} GB/s alone, {:.1f} shared, {:.1f} ns", level.bytes_per_second * 1e-9, level.shared_bytes_per_second * 1e-9,
+                 level.latency_seconds * 1e9);
+    }
     fmt::print("\n");
   }
   fmt::print("kernels   (best first; rows x keys x dims at once)\n");
@@ -121,13 +113,15 @@ void PrintText() {
 void AddInfo(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("info", "Version, CPU, memory hierarchy, kernels available and why the others are not");
   const auto json = std::make_shared<bool>(false);
+  const auto machine = std::make_shared<std::string>("this");
+  sub->add_option("--machine", *machine, "this, attenio (the paper's) or a file of `attenio calibrate`")->capture_default_str();
   sub->add_flag("--json", *json, "One JSON object");
   sub->callback([=] {
     *action = [=] {
       if (*json) {
-        fmt::print("{}\n", ToJson().dump());
+        fmt::print("{}\n", ToJson(LoadMachine(*machine)).dump());
       } else {
-        PrintText();
+        PrintText(LoadMachine(*machine));
       }
       return kExitOk;
     };

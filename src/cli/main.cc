@@ -21,6 +21,8 @@ int Run(int argc, char** argv) {
   AddCheck(app, &action);
   AddProject(app, &action);
   AddBench(app, &action);
+  AddIo(app, &action);
+  AddCalibrate(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
