@@ -32,13 +32,13 @@ unmount_all() {
 }
 trap unmount_all EXIT
 for folder in proc dev dev/pts sys; do mount_at /$folder $folder; done
-mount_at "$PWD" work/attenio ro
-[[ -d $shared ]] && mount_at "$shared" work/shared ro
+mount_at "$PWD" src/attenio ro
+[[ -d $shared ]] && mount_at "$shared" src/shared ro
 
 # With a clean environment: compilers and flags of the host mean nothing there.
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
 
-inside bash /work/attenio/cmake/setup.sh clang
+inside bash /src/attenio/cmake/setup.sh clang
 for configuration in "${configurations[@]}"; do
   options=()
   case $configuration in
@@ -49,9 +49,9 @@ for configuration in "${configurations[@]}"; do
     *) echo "unknown configuration $configuration" >&2; exit 2 ;;
   esac
   echo "== Debian 13, $configuration"
-  inside ATTENIO_SHARED=/work/shared bash -euc '
+  inside ATTENIO_SHARED=/src/shared bash -euc '
     build=/build/$1; shift
-    cmake -S /work/attenio -B "$build" -G Ninja "$@" >/dev/null
+    cmake -S /src/attenio -B "$build" -G Ninja "$@" >/dev/null
     cmake --build "$build" -j "$(nproc)" -- -k 0  # a newer compiler may refuse several files: show all
     ctest --test-dir "$build" -j "$(nproc)" -LE "^long$" --output-on-failure --no-tests=error
   ' bash "$configuration" "${options[@]}"

@@ -20,3 +20,7 @@ run attend --q $model:q --k $model:k --v $model:v --causal --out "$results/out.n
 
 # Cases of the ONNX Attention operator.
 run conformance tests/data/conformance
+
+# A generated problem of 8 heads, 4096 queries and keys, dimension 64: plan, error against the oracle, time, and the
+# fraction of the multiply-add peak that is measured in the same round.
+run bench --cases '^start-f32-d64-n4096$' --impl exact --explain
