@@ -37,7 +37,8 @@ int64_t WaveHeads(const Problem& p, int64_t wave_bytes) {
   constexpr int64_t kTasksPerWorker = 4;  // a wave then ends with at most about 1/4 of a task's time idle per worker
   const int64_t by_memory = wave_bytes / std::max<int64_t>(1, p.packed_bytes_per_head);
   const int64_t by_tasks = CeilDiv(kTasksPerWorker * p.workers, std::max<int64_t>(1, p.tiles));
-  return std::clamp<int64_t>(std::max(by_memory, by_tasks), 1, std::max<int64_t>(1, p.heads));
+  const int64_t most = std::clamp<int64_t>(std::max(by_memory, by_tasks), 1, std::max<int64_t>(1, p.heads));
+  return CeilDiv(std::max<int64_t>(1, p.heads), CeilDiv(std::max<int64_t>(1, p.heads), most));  // waves of equal size
 }
 
 }  // namespace
