@@ -18,12 +18,9 @@ model=tests/data/tinylm.safetensors
 run attend --q $model:q --k $model:k --v $model:v --causal --out "$results/out.npy" --out-dtype f32 \
   --lse "$results/lse.npy" --explain --verify
 
-# A generated problem, 1 x 8 x 4096 x 64: plan, error against the oracle, time, GFLOP/s, fraction of the FMA peak of this run.
-run bench --cases '^start-f32-d64-n4096$' --threads 1 --impl exact --explain
-
 # Cases of the ONNX Attention operator.
 run conformance tests/data/conformance
 
 # A generated problem of 8 heads, 4096 queries and keys, dimension 64: plan, error against the oracle, time, and the
 # fraction of the multiply-add peak that is measured in the same round.
-run bench --cases '^start-f32-d64-n4096$' --impl exact --explain
+run bench --cases '^start-f32-d64-n4096$' --threads 1 --impl exact --explain
