@@ -316,7 +316,7 @@ class Blockwise {
 
   void PolyStep(Range rows, int64_t g, int64_t count, const Tile& tile, const WorkerPiece& w) const {
     const int degree = h_.a.group_degree;
-    std::fill_n(w.coefficients, (degree + 1) * kQueryPanel, 0.0f);
+    std::fill_n(w.coefficients, (h_.a.layout.monomials().degree() + 1) * kQueryPanel, 0.0f);
     for (int64_t r = 0; r < count; ++r) {
       const int64_t local = w.index[r] - rows.begin;
       const double bound = h_.Floats(h_.a.at.query_norms)[w.index[r]] * static_cast<double>(groups_.radius[g]);

@@ -206,7 +206,8 @@ void EvaluateRows(const Head& h, const Normal& normal, const Outliers& o, std::s
   const double scale = *h.a.desc.scale * normal.radius;
   float bounds[kQueryPanel];
   int degree = 0;
-  std::fill_n(w.coefficients, (normal.degree + 1) * kQueryPanel, 0.0f);
+  // All of them: the first block holds degrees 0 and 1, and applies both at degree 0.
+  std::fill_n(w.coefficients, (h.a.layout.monomials().degree() + 1) * kQueryPanel, 0.0f);
   for (int64_t r = 0; r < count; ++r) {
     const ExpPolynomial& p = h.a.classes[h.RowClasses()[index[r]]].p;
     for (int k = 0; k <= p.degree; ++k) w.coefficients[k * kQueryPanel + r] = static_cast<float>(p.coefficient[k]);

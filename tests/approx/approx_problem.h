@@ -136,7 +136,7 @@ inline ApproxReport RunApprox(Problem& p, const ApproxOptions& options, std::vec
   const Result<ApproxPlan> plan = ApproxPlan::Create(p.desc, options);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
   if (!plan.ok()) return report;
-  std::vector<std::byte> workspace(plan->workspace_bytes());
+  std::vector<std::byte> workspace(plan->workspace_bytes(), std::byte{0xff});  // NaN where something is read before it is written
   const Status s = plan->Run(p.operands(), workspace, parallel, &report);
   EXPECT_TRUE(s.ok()) << s.message();
   return report;

@@ -39,6 +39,16 @@ constexpr ApproxOptions Polynomial(double max_error, int max_degree = 8) {
   return {.max_error = max_error, .max_degree = max_degree, .mode = ApproxMode::kPolynomial, .workers = 4};
 }
 
+// The first block of the state holds degrees 0 and 1: where degree 0 suffices, coefficients of degree 1 must be zero, whatever the
+// workspace held.
+TEST(Approx, DegreeZeroReadsNothingThatWasNotWritten) {
+  Problem p({.q_len = 150, .kv_len = 700, .qk_dim = 17, .v_dim = 3}, 5);
+  p.desc.scale = 1e-4;
+  const Outcome run = RunAndCheck(p, Polynomial(0.1), "degree 0");
+  EXPECT_EQ(run.report.degree, 0);
+  EXPECT_EQ(run.report.exact_rows, 0);
+}
+
 TEST(Approx, TwoHundredProblemsStayWithinTheirCertificates) {
   int64_t polynomial_rows = 0, exact_rows = 0;
   std::vector<double> idle;
