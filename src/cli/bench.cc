@@ -37,7 +37,8 @@ struct Entry {
   std::vector<double> signature;
   Times times;
   std::vector<double> fractions;  // of the peak, one per round
-  Times fma, read;                // peaks, one per round
+  Times fma, product, read;       // peaks, one per round; product: of what the kernel is made of
+  const char* product_name = "FMA";
 
   bool measurable() const { return status == "ok"; }
 };
@@ -134,10 +135,12 @@ class Bench {
     const Times times = Measure(e->contender.get(), seconds);
     e->times.all.insert(e->times.all.end(), times.all.begin(), times.all.end());
     e->fma.Add(peaks.fma_flops);
+    e->product.Add(ProductFlops(peaks));
+    e->product_name = ProductName(peaks);
     e->read.Add(peaks.read_bytes);
     const double median = times.median();
     const double fraction =
-        case_.decode() ? case_.KvBytes() / median / peaks.read_bytes : case_.Flops() / median / peaks.fma_flops;
+        case_.decode() ? case_.KvBytes() / median / peaks.read_bytes : case_.Flops() / median / ProductFlops(peaks);
     e->fractions.push_back(fraction);
   }
 
@@ -159,6 +162,8 @@ class Bench {
                  {"status", e.status},
                  {"peak_fraction", Median(e.fractions)},
                  {"peak_fma", e.fma.median() * 1e-9},
+                 {"peak_product", e.product.median() * 1e-9},
+                 {"product", e.product_name},
                  {"read_gbps", e.read.median() * 1e-9},
                  {"workspace_bytes", e.contender->workspace_bytes()},
                  {"peak_rss_bytes", PeakRss()}});
@@ -179,9 +184,9 @@ class Bench {
     }
     const double median = e.times.median();
     const double rate = case_.decode() ? case_.KvBytes() / median : case_.Flops() / median;
-    const double peak = case_.decode() ? e.read.median() : e.fma.median();
+    const double peak = case_.decode() ? e.read.median() : e.product.median();
     fmt::print("{:>10.3f} ms  {:>7.2f} {}  {:.2f} of the {} peak {:.1f}  error/bound {:.2f}  {}\n", median * 1e3, rate * 1e-9,
-               case_.decode() ? "GB/s   " : "GFLOP/s", Median(e.fractions), case_.decode() ? "read" : "FMA", peak * 1e-9,
+               case_.decode() ? "GB/s   " : "GFLOP/s", Median(e.fractions), case_.decode() ? "read" : e.product_name, peak * 1e-9,
                e.verdict.worst, e.contender->kernel());
   }
 

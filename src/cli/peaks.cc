@@ -61,6 +61,11 @@ Peaks PeakMeter::Measure(const std::string& kernel) const {
   peaks.fma_flops = BestRate(parallel_, loops->flops_per_iteration * static_cast<double>(kIterations), [=](int64_t) {
     sink.fetch_add(static_cast<uint64_t>(loops->fma(kIterations)), std::memory_order_relaxed);
   });
+  if (loops->dot != nullptr && kernel.rfind("bf16-avx512", 0) == 0) {
+    peaks.dot_flops = BestRate(parallel_, loops->flops_per_dot_iteration * static_cast<double>(kIterations), [=](int64_t) {
+      sink.fetch_add(static_cast<uint64_t>(loops->dot(kIterations)), std::memory_order_relaxed);
+    });
+  }
   peaks.read_bytes = BestRate(parallel_, static_cast<double>(part_), [this, loops](int64_t task) {
     sink.fetch_add(loops->read(data_ + task * part_, part_), std::memory_order_relaxed);
   });

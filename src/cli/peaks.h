@@ -12,8 +12,13 @@ namespace attenio::cli {
 
 struct Peaks {
   double fma_flops = 0;         // f32 multiply-adds of all threads together, without loads
+  double dot_flops = 0;         // bf16 pairs on vectors; 0: the kernel does not use them
   double read_bytes = 0;        // per second, all threads together
 };
+
+// The peak of the products that a kernel is made of, and its name.
+inline double ProductFlops(const Peaks& p) { return p.dot_flops > 0 ? p.dot_flops : p.fma_flops; }
+inline const char* ProductName(const Peaks& p) { return p.dot_flops > 0 ? "bf16 dot" : "FMA"; }
 
 class PeakMeter {
  public:

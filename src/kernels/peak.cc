@@ -5,12 +5,18 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu.h"
+
 #include "kernels/targets.h"  // before Highway
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/peak.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+
+#if HWY_ARCH_X86_64 && HWY_TARGET == HWY_AVX3
+#include "kernels/dot-inl.h"
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace attenio {
@@ -78,8 +84,41 @@ inline uint64_t Read(const void* data, int64_t bytes) {
   return hn::GetLane(hn::Xor(hn::Xor(x0, x1), hn::Xor(x2, x3)));
 }
 
+#if HWY_ARCH_X86_64 && HWY_TARGET == HWY_AVX3
+constexpr int kDotChains = 12;  // latency 6, one or two a cycle
+
+// a <- a + 2^-8 + 2^-8: grows to 2^17 and stays there.
+inline float Dot(int64_t iterations) {
+  const hn::FixedTag<float, 16> d;
+  const VPair c = hn::Set(DPair(), 0x3d803d80u);  // pairs of 2^-4
+  VSum a[kDotChains];
+  HWY_UNROLL(12)
+  for (int k = 0; k < kDotChains; ++k) a[k] = hn::Set(d, static_cast<float>(k));
+  for (int64_t i = 0; i < iterations; ++i) {
+    HWY_UNROLL(12)
+    for (int k = 0; k < kDotChains; ++k) a[k] = DotAdd(a[k], c, c);
+  }
+  VSum sum = a[0];
+  HWY_UNROLL(12)
+  for (int k = 1; k < kDotChains; ++k) sum = hn::Add(sum, a[k]);
+  return hn::GetLane(sum);
+}
+#endif
+
 inline PeakLoops Loops(const char* name) {
-  return {name, 2.0 * ATTENIO_PEAK_CHAINS * static_cast<double>(hn::Lanes(hn::ScalableTag<float>())), &Fma, &Read};
+  PeakLoops loops = {.name = name,
+                     .flops_per_iteration = 2.0 * ATTENIO_PEAK_CHAINS * static_cast<double>(hn::Lanes(hn::ScalableTag<float>())),
+                     .fma = &Fma,
+                     .flops_per_dot_iteration = 0,
+                     .dot = nullptr,
+                     .read = &Read};
+#if HWY_ARCH_X86_64 && HWY_TARGET == HWY_AVX3
+  if (CpuHasAvx512Bf16()) {
+    loops.flops_per_dot_iteration = 4.0 * 16 * kDotChains;
+    loops.dot = &Dot;
+  }
+#endif
+  return loops;
 }
 
 #undef ATTENIO_PEAK_CHAINS
