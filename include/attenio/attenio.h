@@ -99,6 +99,8 @@ typedef struct attenio_plan attenio_plan;
 ATTENIO_API void attenio_desc_init(attenio_desc *desc, size_t struct_size);
 ATTENIO_API void attenio_options_init(attenio_options *options, size_t struct_size);
 ATTENIO_API void attenio_operands_init(attenio_operands *operands, size_t struct_size);
+ATTENIO_API void attenio_executor_init(attenio_executor *executor,
+                                       size_t struct_size); /* one worker, run still to be set */
 
 /* Validates, picks a kernel, solves the schedule. options may be NULL. On error *plan is NULL. */
 ATTENIO_API attenio_code attenio_plan_create(const attenio_desc *desc, const attenio_options *options, attenio_plan **plan, attenio_error *error);

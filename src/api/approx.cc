@@ -5,6 +5,7 @@
 
 #include "api/validate.h"
 #include "approx/run.h"
+#include "base/no_throw.h"
 
 namespace attenio {
 
@@ -31,12 +32,14 @@ Status CheckOptions(const ApproxOptions& o) {
 
 Result<ApproxPlan> ApproxPlan::Create(const AttentionDesc& desc, const ApproxOptions& options) {
   if (Status s = CheckOptions(options); !s.ok()) return s;
-  const Result<AttentionDesc> resolved = Resolve(desc);
-  if (!resolved.ok()) return resolved.status();
-  const Machine& machine = options.machine != nullptr ? *options.machine : ThisMachine();
-  Result<approx::Approximation> a = approx::PlanApproximation(*resolved, options, machine);
-  if (!a.ok()) return a.status();
-  return ApproxPlan(std::make_shared<const Impl>(Impl{std::move(*a)}));
+  return NoThrow([&]() -> Result<ApproxPlan> {
+    const Result<AttentionDesc> resolved = Resolve(desc);
+    if (!resolved.ok()) return resolved.status();
+    const Machine& machine = options.machine != nullptr ? *options.machine : ThisMachine();
+    Result<approx::Approximation> a = approx::PlanApproximation(*resolved, options, machine);
+    if (!a.ok()) return a.status();
+    return ApproxPlan(std::make_shared<const Impl>(Impl{std::move(*a)}));
+  });
 }
 
 size_t ApproxPlan::workspace_bytes() const { return static_cast<size_t>(impl_->approximation.at.bytes); }
@@ -57,6 +60,8 @@ Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace,
     return Status::Error(Code::kWorkspaceTooSmall, "workspace has %zu bytes, expected %zu", workspace.size(), workspace_bytes());
   }
   if (parallel.run == nullptr) return Status::Error(Code::kInvalidArgument, "parallel.run is null");
+  if (parallel.workers < 1)
+    return Status::Error(Code::kInvalidArgument, "parallel has %d workers, expected 1 or more", parallel.workers);
   if (parallel.workers > a.workers) {
     return Status::Error(Code::kInvalidArgument, "parallel has %d workers, but the plan was made for at most %d (ApproxOptions::workers)",
                          parallel.workers, a.workers);
@@ -65,7 +70,10 @@ Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace,
   return {};
 }
 
-Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options, ApproxReport* report) {
+namespace {
+
+Status AttendApproxOnce(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options,
+                        ApproxReport* report) {
   ApproxOptions with_workers = options;
   const DefaultExecutor executor(options.workers);
   with_workers.workers = executor.workers();
@@ -74,6 +82,13 @@ Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const A
   const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
   if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
   return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, executor.parallel(), report);
+}
+
+}  // namespace
+
+Status AttendApprox(const AttentionDesc& desc, const Operands& operands, const ApproxOptions& options,
+                    ApproxReport* report) {
+  return NoThrow([&] { return AttendApproxOnce(desc, operands, options, report); });
 }
 
 }  // namespace attenio

@@ -59,6 +59,13 @@ attenio_operands DefaultOperands() {
   return o;
 }
 
+attenio_executor DefaultExecutorStruct() {
+  attenio_executor e = {};
+  e.struct_size = sizeof(e);
+  e.workers = 1;
+  return e;
+}
+
 Strides ToStrides(const attenio_strides& s) { return {s.batch, s.head, s.row, s.element}; }
 
 std::optional<DType> ToDType(attenio_dtype t) {
@@ -145,6 +152,9 @@ using attenio::Status;
 void attenio_desc_init(attenio_desc* desc, size_t struct_size) { attenio::Init(desc, struct_size, attenio::DefaultDesc()); }
 void attenio_options_init(attenio_options* options, size_t struct_size) { attenio::Init(options, struct_size, attenio::DefaultOptions()); }
 void attenio_operands_init(attenio_operands* operands, size_t struct_size) { attenio::Init(operands, struct_size, attenio::DefaultOperands()); }
+void attenio_executor_init(attenio_executor* executor, size_t struct_size) {
+  attenio::Init(executor, struct_size, attenio::DefaultExecutorStruct());
+}
 
 attenio_code attenio_plan_create(const attenio_desc* desc, const attenio_options* options, attenio_plan** plan, attenio_error* error) {
   return attenio::Guard(error, [&]() -> Status {
@@ -193,7 +203,7 @@ attenio_code attenio_run(const attenio_plan* plan, const attenio_operands* opera
     if (!o.ok()) return o.status();
     attenio::Parallel parallel = attenio::SerialParallel();
     if (executor != nullptr) {
-      const auto e = attenio::Read("executor", executor, attenio_executor{sizeof(attenio_executor), nullptr, nullptr, 1});
+      const auto e = attenio::Read("executor", executor, attenio::DefaultExecutorStruct());
       if (!e.ok()) return e.status();
       parallel = {e->run, e->context, e->workers};
     }

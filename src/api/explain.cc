@@ -51,7 +51,8 @@ void ExplainMachine(const Machine& m, std::string* out) {
 void ExplainTraffic(const Problem& p, const Machine& machine, std::string* out) {
   const LevelTile& tile = p.schedule.levels[0];
   const MemoryLevel* level = machine.Find(tile.level);
-  if (level == nullptr || p.shape.rows() == 0 || p.shape.kv_len == 0) return;
+  constexpr int64_t kMostTiles = 1 << 20;  // the prediction visits each: about 0.1 s for these
+  if (level == nullptr || p.tiles > kMostTiles || p.shape.rows() == 0 || p.shape.kv_len == 0) return;
   const double packed = static_cast<double>(p.kernel->k_row_bytes(p.shape.qk_dim)) / static_cast<double>(std::max<int64_t>(1, p.shape.qk_dim));
   const double heads = static_cast<double>(p.heads);
   const Traffic t = Predict(p.schedule, p.shape, 0, RowStats::kWrittenBack);

@@ -12,6 +12,11 @@ Status MergeByLse(std::span<const float* const> outs, std::span<const float* con
     return Status::Error(Code::kInvalidArgument, "outs has %zu parts and lses %zu, expected the same number, at least 1", outs.size(), lses.size());
   }
   if (rows < 0 || dim < 0) return Status::Error(Code::kInvalidArgument, "rows %lld and dim %lld, expected 0 or more", static_cast<long long>(rows), static_cast<long long>(dim));
+  const auto missing = [](const float* part) { return part == nullptr; };
+  if (rows > 0 && (std::any_of(lses.begin(), lses.end(), missing) ||
+                   (dim > 0 && (out == nullptr || std::any_of(outs.begin(), outs.end(), missing))))) {
+    return Status::Error(Code::kInvalidArgument, "outs, lses and out must not be null");
+  }
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   for (int64_t r = 0; r < rows; ++r) {
     double max = kNone;

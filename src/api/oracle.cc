@@ -1,5 +1,6 @@
 #include "api/oracle.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -75,6 +76,7 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   struct Key {
     int64_t index;
     double score, bias;
+    bool counts = false;
   };
   std::vector<Key> keys;
   double max = d.sinks ? double{operands.sinks[q_head]} : -kInfinity;
@@ -92,12 +94,21 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   result.allowed = static_cast<int64_t>(keys.size());
   result.lse = max;
   if (keys.empty()) return result;
+  const bool endless =
+      d.sinks && operands.sinks[q_head] == kInfinity && max == kInfinity;  // a sink that takes all the weight
+  if (endless && std::none_of(keys.begin(), keys.end(), [](const Key& k) { return !(k.score < kInfinity); }))
+    return result;
   double sum = d.sinks ? std::exp(operands.sinks[q_head] - max) : 0;
-  for (Key& key : keys) sum += key.score = std::exp(key.score - max);
+  double largest = -kInfinity;
+  for (const Key& key : keys) largest = std::fmax(largest, key.score);
+  for (Key& key : keys) {
+    key.counts = key.score > largest - 40 * 0.6931471805599453;
+    sum += key.score = std::exp(key.score - max);
+  }
   double bias = 0;
   for (const Key& key : keys) {
     // Beside the lowest finite numbers the product is lost in f64 as it is in f32: nothing differs.
-    if (key.score > 0x1p-40 * sum && key.bias < 0x1p77) bias = std::fmax(bias, key.bias);
+    if (key.counts && key.bias < 0x1p77) bias = std::fmax(bias, key.bias);
     for (int64_t c = 0; c < d.v_dim; ++c) {
       const double value = row.Value(key.index, c), term = key.score / sum * value;
       result.values[static_cast<size_t>(c)] += std::abs(value);
@@ -106,15 +117,21 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
     }
   }
   result.score_bound += bias;
+  // How far the sink lies above the keys is known as well as that difference is in f32.
+  if (d.sinks && operands.sinks[q_head] > largest && operands.sinks[q_head] < kInfinity)
+    result.score_bound += operands.sinks[q_head] - largest;
   result.lse = max + std::log(sum);
   return result;
 }
 
 double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type) {
   const double magnitude = row.magnitude[static_cast<size_t>(c)];
-  return UnitRoundoff(out_type) * std::abs(row.out[static_cast<size_t>(c)]) + 2 * UnitRoundoff(probability_type) * magnitude +
-         16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude + HalfSmallest(out_type) +
-         0x1p-126 * row.values[static_cast<size_t>(c)];
+  const double step = probability_type == DType::kBF16 ? 0x1p-126 : 0x1p-149;
+  return UnitRoundoff(out_type) * std::abs(row.out[static_cast<size_t>(c)]) +
+         2 * UnitRoundoff(probability_type) * magnitude +
+         (magnitude == 0 ? 0 : 16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude) +
+         HalfSmallest(out_type) + 0x1p-126 * row.values[static_cast<size_t>(c)] +
+         static_cast<double>(row.allowed) * step;
 }
 
 }  // namespace attenio

@@ -13,13 +13,14 @@ namespace attenio {
 // One query row. An element of `out` may differ by at most
 //   u(out type) |out| + 2 u(P) magnitude + 16 u(f32) (1 + score_bound) magnitude + underflow
 // where P is the type in which the kernel multiplies probabilities. Underflow: weights below the f32 normal range are flushed,
-// and an output below the normal range of its type is rounded to a multiple of its smallest number.
+// an output below the normal range of its type is rounded to a multiple of its smallest number, and every sum over a key loses as
+// much as the smallest f32; with bf16 products as much as the smallest normal one, because VDPBF16PS flushes.
 struct OracleRow {
   std::vector<double> out;        // v_dim
   std::vector<double> magnitude;  // v_dim: sum_j p_j |v_j|
   std::vector<double> values;     // v_dim: sum_j |v_j| over allowed keys
-  // max_j |scale| sum_c |q_c k_jc| over allowed keys, plus the largest |ALiBi| + |mask| of keys with a weight above 2^-40: in f32
-  // a score of 1000 is known to 6e-5, wherever the 1000 came from.
+  // max_j |scale| sum_c |q_c k_jc| over allowed keys, plus the largest |ALiBi| + |mask| of keys that weigh 2^-40 of the heaviest
+  // one or more, plus what a sink lies above them: in f32 a score of 1000 is known to 6e-5, wherever the 1000 came from.
   double score_bound = 0;
   double lse = 0;                 // natural, sink included
   int64_t allowed = 0;            // keys

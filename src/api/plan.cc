@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <new>
 
@@ -6,6 +7,7 @@
 #include "api/validate.h"
 #include "attenio/attention.h"
 #include "base/math.h"
+#include "base/no_throw.h"
 #include "exec/run.h"
 
 namespace attenio {
@@ -88,7 +90,8 @@ Result<std::shared_ptr<Plan::Impl>> MakeImpl(const AttentionDesc& desc, const Op
   p.desc.offsets = p.desc.kv_lens = nullptr;  // the copies count from here on
   p.shape = ShapeOf(p.desc);
   p.overlap = options.overlap;
-  p.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, impl->machine.cores));
+  p.workers =
+      options.workers > 0 ? options.workers : static_cast<int>(std::clamp<int64_t>(impl->machine.cores, 1, INT_MAX));
   p.kernel = SelectKernel(p.desc.dtype, p.desc.qk_dim, p.desc.v_dim, options.kernel, &impl->rejected);
   if (p.kernel == nullptr) {
     return Status::Error(Code::kUnsupported, "kernel %s: %s", options.kernel.empty() ? "(any)" : options.kernel.c_str(), impl->rejected.c_str());
@@ -104,13 +107,11 @@ Result<std::shared_ptr<Plan::Impl>> MakeImpl(const AttentionDesc& desc, const Op
 }  // namespace
 
 Result<Plan> Plan::Create(const AttentionDesc& desc, const Options& options) {
-  try {
+  return NoThrow([&]() -> Result<Plan> {
     Result<std::shared_ptr<Impl>> impl = MakeImpl(desc, options);
     if (!impl.ok()) return impl.status();
     return Plan(std::move(*impl));
-  } catch (const std::bad_alloc&) {
-    return Status::Error(Code::kOutOfMemory, "no memory for a plan");
-  }
+  });
 }
 
 size_t Plan::workspace_bytes() const { return static_cast<size_t>(impl_->problem.workspace_bytes); }
@@ -129,6 +130,8 @@ Status Plan::Run(const Operands& operands, std::span<std::byte> workspace, const
   const Problem& p = impl_->problem;
   if (Status s = CheckWorkspace(p, operands, workspace); !s.ok()) return s;
   if (parallel.run == nullptr) return Status::Error(Code::kInvalidArgument, "parallel.run is null");
+  if (parallel.workers < 1)
+    return Status::Error(Code::kInvalidArgument, "parallel has %d workers, expected 1 or more", parallel.workers);
   if (parallel.workers > p.workers) {
     return Status::Error(Code::kInvalidArgument, "parallel has %d workers, but the plan was made for at most %d (Options::workers)", parallel.workers, p.workers);
   }
@@ -148,7 +151,9 @@ Status Plan::RunTask(const Operands& operands, std::span<std::byte> workspace, i
   return {};
 }
 
-Status Attend(const AttentionDesc& desc, const Operands& operands, const Options& options) {
+namespace {
+
+Status AttendOnce(const AttentionDesc& desc, const Operands& operands, const Options& options) {
   Options with_workers = options;
   const DefaultExecutor executor(options.workers);
   with_workers.workers = executor.workers();
@@ -157,6 +162,12 @@ Status Attend(const AttentionDesc& desc, const Operands& operands, const Options
   const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
   if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
   return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, executor.parallel());
+}
+
+}  // namespace
+
+Status Attend(const AttentionDesc& desc, const Operands& operands, const Options& options) {
+  return NoThrow([&] { return AttendOnce(desc, operands, options); });
 }
 
 std::vector<KernelInfo> Kernels() {

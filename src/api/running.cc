@@ -5,6 +5,7 @@
 
 #include "approx/running.h"
 #include "attenio/approx.h"
+#include "base/no_throw.h"
 
 namespace attenio {
 
@@ -34,12 +35,15 @@ Result<RunningState> RunningState::Create(const RunningOptions& o) {
   if (!(o.max_error > 0 && o.max_error <= 1) || o.max_degree < 0 || o.max_degree > approx::kMaxDegree) {
     return Status::Error(Code::kInvalidArgument, "max_error %g, max_degree %d, expected (0, 1] and 0..%d", o.max_error, o.max_degree, approx::kMaxDegree);
   }
-  const int degree = approx::Running::ChooseDegree(o);
-  if (degree < 0) {
-    return Status::Error(Code::kUnsupported, "no polynomial up to degree %d meets max_error %g for key_radius %g and query_norm %g", o.max_degree,
-                         o.max_error, o.key_radius, o.query_norm);
-  }
-  return RunningState(std::make_unique<Impl>(Impl{approx::Running(o, degree)}));
+  return NoThrow([&]() -> Result<RunningState> {
+    const int degree = approx::Running::ChooseDegree(o);
+    if (degree < 0) {
+      return Status::Error(Code::kUnsupported,
+                           "no polynomial up to degree %d meets max_error %g for key_radius %g and query_norm %g",
+                           o.max_degree, o.max_error, o.key_radius, o.query_norm);
+    }
+    return RunningState(std::make_unique<Impl>(Impl{approx::Running(o, degree)}));
+  });
 }
 
 Status RunningState::Add(const float* keys, const float* values, int64_t count) {

@@ -92,6 +92,11 @@ Status ResolveExtents(const AttentionDesc& d) {
   if (d.q_heads % d.kv_heads != 0) {
     return Status::Error(Code::kInvalidArgument, "q_heads %lld is not a multiple of kv_heads %lld", ll{d.q_heads}, ll{d.kv_heads});
   }
+  int64_t heads = d.kv_heads;
+  if (!MultiplyInto(&heads, d.batch) || heads > kMaxPosition) {
+    return Status::Error(Code::kInvalidArgument, "batch %lld x kv_heads %lld heads overflow", ll{d.batch},
+                         ll{d.kv_heads});
+  }
   int64_t rows = d.q_heads;  // every count that is formed later: rows, heads, scores
   if (!MultiplyInto(&rows, d.batch) || !MultiplyInto(&rows, std::max<int64_t>(d.q_len, 1)) || rows > kMaxPosition) {
     return Status::Error(Code::kInvalidArgument, "batch %lld x q_heads %lld x q_len %lld rows overflow", ll{d.batch}, ll{d.q_heads}, ll{d.q_len});
@@ -111,9 +116,11 @@ Status ResolveTypes(AttentionDesc* d) {
 Status ResolveModifiers(AttentionDesc* d) {
   if (!d->scale && d->qk_dim == 0) return Status::Error(Code::kInvalidArgument, "scale must be given when qk_dim is 0");
   if (!d->scale) d->scale = 1 / std::sqrt(static_cast<double>(d->qk_dim));
-  if (!std::isfinite(*d->scale)) return Status::Error(Code::kInvalidArgument, "scale is %g, expected a finite number", *d->scale);
-  if (!std::isfinite(d->softcap) || d->softcap < 0 || (d->softcap > 0 && static_cast<float>(d->softcap) < 0x1p-126f)) {
-    return Status::Error(Code::kInvalidArgument, "softcap is %g, expected 0 (off) or a positive normal float", d->softcap);
+  // Scores are computed in f32: neither may become infinite or lose its digits there. (The scale is multiplied by log2 e.)
+  if (!(std::abs(*d->scale) <= 0x1p127))
+    return Status::Error(Code::kInvalidArgument, "scale is %g, expected a number within 2^127", *d->scale);
+  if (d->softcap != 0 && !(d->softcap >= 0x1p-126 && d->softcap <= 0x1p126)) {
+    return Status::Error(Code::kInvalidArgument, "softcap is %g, expected 0 (off) or 2^-126 to 2^126", d->softcap);
   }
   for (const auto& [name, side] : {std::pair{"window_left", &d->window_left}, std::pair{"window_right", &d->window_right}}) {
     if (*side < kUnbounded) return Status::Error(Code::kInvalidArgument, "%s is %lld, expected -1 (unbounded) or more", name, ll{*side});
@@ -142,7 +149,9 @@ Status ResolveMask(AttentionDesc* d) {
     return Status::Error(Code::kInvalidArgument, "mask kv_len is %lld, expected -1 (all) or 0..kv_len = %lld", ll{m.kv_len}, ll{d->kv_len});
   }
   const Axes axes = {{{"batch", d->batch, m.batch}, {"head", d->q_heads, m.head}, {"query", d->q_len, m.query}, {"key", m.kv_len, m.key}}};
-  return CheckStrides("mask", axes, ElementBytes(*m.dtype));
+  if (Status s = CheckStrides("mask", axes, ElementBytes(*m.dtype)); !s.ok()) return s;
+  if (IsEmpty(axes)) m.batch = m.head = m.query = m.key = 0;  // as in ResolveTensors
+  return {};
 }
 
 Status ResolveTensors(AttentionDesc* d) {
@@ -157,10 +166,14 @@ Status ResolveTensors(AttentionDesc* d) {
                      {"v", &d->v, d->kv_heads, d->kv_len, d->v_dim, ElementBytes(d->dtype), false},
                      {"out", &d->out, d->q_heads, d->q_len, d->v_dim, ElementBytes(*d->out_dtype), true},
                      {"lse", &d->lse_strides, d->q_heads, d->q_len, 1, 4, true}};
+  if (!d->lse) d->lse_strides = {};  // what is not used is not checked
+  d->lse_strides.element = 1;
   for (const Input& t : tensors) {
     if (Status s = FillStrides(t.name, t.strides, t.heads, t.rows, t.dim); !s.ok()) return s;
     const Axes axes = TensorAxes(*t.strides, d->batch, t.heads, t.rows, t.dim);
     if (Status s = CheckStrides(t.name, axes, t.bytes); !s.ok()) return s;
+    // Nobody reads an empty tensor, and its strides may be anything: 0 keeps positions in it from overflowing.
+    if (IsEmpty(axes)) *t.strides = {.batch = 0, .head = 0, .row = 0, .element = 0};
     if (!t.written) continue;
     if (Status s = CheckNoOverlap(t.name, axes); !s.ok()) return s;
   }

@@ -1,5 +1,6 @@
 // Planning: what can be certified, what it costs, and where everything lives in the workspace.
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 #include "approx/blockwise.h"
@@ -281,7 +282,7 @@ Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxO
   a.mode = options.mode;
   a.method = options.method;
   a.max_error = options.max_error;
-  a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::max<int64_t>(1, machine.cores));
+  a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::clamp<int64_t>(machine.cores, 1, INT_MAX));
   a.shape = {.batch = desc.batch, .q_heads = desc.q_heads, .kv_heads = desc.kv_heads, .q_len = desc.q_len,
              .kv_len = desc.kv_len, .qk_dim = desc.qk_dim, .v_dim = desc.v_dim, .element_bytes = ElementBytes(desc.dtype),
              .offset = desc.offset, .left = kUnbounded, .right = desc.causal ? 0 : kUnbounded};

@@ -6,7 +6,8 @@
 
 namespace attenio {
 
-constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// For a >= 0, b >= 1; up to the largest a, because schedules are the users' text.
+constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 constexpr int64_t RoundDown(int64_t a, int64_t b) { return a / b * b; }
 

@@ -107,7 +107,8 @@ int Attend(const AttendOptions& o) {
                                 {"threads", executor.workers()}};
     if (o.explain) line["explain"] = plan.Explain();
     if (verdict) line.update({{"error_over_bound", verdict->worst}, {"rows_verified", verdict->rows}});
-    fmt::print("{}\n", line.dump());
+    // Names of files need not be UTF-8, JSON must be.
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{} {} of {}: {:.3f} ms, {:.2f} GFLOP/s, {} thread{}, kernel {}, schedule {}\n", o.out, shape,
                Name(outputs[0].tensor.type), seconds * 1e3, gflops, executor.workers(), executor.workers() == 1 ? "" : "s",
@@ -140,8 +141,8 @@ void AddAttend(CLI::App& app, Action* action) {
   sub->add_option("--softcap", o->softcap, "s = softcap tanh(s / softcap)");
   sub->add_option("--sinks", o->sinks, "One extra logit per query head");
   sub->add_option("--alibi", o->alibi, "One ALiBi slope per query head");
-  sub->add_option("--heads", o->heads, "Query heads of 3-D tensors")->check(CLI::PositiveNumber);
-  sub->add_option("--kv-heads", o->kv_heads, "KV heads of 3-D tensors")->check(CLI::PositiveNumber);
+  sub->add_option("--heads", o->heads, "Query heads of 3-D tensors")->check(CLI::Range(int64_t{1}, INT64_MAX));
+  sub->add_option("--kv-heads", o->kv_heads, "KV heads of 3-D tensors")->check(CLI::Range(int64_t{1}, INT64_MAX));
   sub->add_option("--dtype", o->dtype, "Convert q, k, v to f32, bf16 or f16 first");
   sub->add_option("--out-dtype", o->out_dtype, "Type of the result (default: that of q); f32 suits any");
   sub->add_option("--lse", o->lse, "Also write the log-sum-exp of every row");

@@ -81,7 +81,7 @@ class Bench {
     bool ok = true;
     for (const Entry& entry : entries_) {
       if (options_.json) {
-        fmt::print("{}\n", Line(entry).dump());
+        fmt::print("{}\n", Line(entry).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
       } else {
         PrintText(entry);
       }

@@ -92,7 +92,7 @@ void Serve(const ServeOptions& options, std::istream& input) {
     } else {
       answer = {{"impl", options.impl}, {"case", name}, {"skip", "expected CASE SECONDS"}};
     }
-    fmt::print("{}\n", answer.dump());
+    fmt::print("{}\n", answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     std::fflush(stdout);
   }
 }

@@ -223,7 +223,9 @@ void AddCheck(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("check", "Random problems against a reference in f64");
   const auto o = std::make_shared<CheckOptions>();
   sub->add_option("--seed", o->seed, "Seed of the first case; the next ones count up")->capture_default_str();
-  sub->add_option("--cases", o->cases, "Number of cases")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--cases", o->cases, "Number of cases")
+      ->check(CLI::Range(int64_t{1}, INT64_MAX))
+      ->capture_default_str();
   sub->add_flag("--json", o->json, "One JSON object per case");
   o->run.AddTo(*sub);
   sub->callback([=] { *action = [=] { return Check(*o); }; });

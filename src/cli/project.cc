@@ -332,9 +332,9 @@ void AddProject(CLI::App& app, Action* action) {
   list("--dataflow", f.dataflows, "attenio, flash2, flat, standard, fusemax or all");
   list("--n", f.n, "Lengths, e.g. 8K,64K,1M");
   list("--d", f.d, "Head dimensions");
-  sub->add_option("--heads", f.heads, "Query heads (default: 2048 / d)")->check(CLI::PositiveNumber);
-  sub->add_option("--kv-heads", f.kv_heads, "KV heads (default: as many)")->check(CLI::PositiveNumber);
-  sub->add_option("--batch", f.batch, "Batch entries")->check(CLI::PositiveNumber);
+  sub->add_option("--heads", f.heads, "Query heads (default: 2048 / d)")->check(CLI::Range(int64_t{1}, INT64_MAX));
+  sub->add_option("--kv-heads", f.kv_heads, "KV heads (default: as many)")->check(CLI::Range(int64_t{1}, INT64_MAX));
+  sub->add_option("--batch", f.batch, "Batch entries")->check(CLI::Range(int64_t{1}, INT64_MAX));
   list("--cache", f.cache, "Cache sizes in bytes, e.g. 64K,512K");
   list("--macs", f.macs, "Numbers of MACs");
   list("--bandwidth", f.bandwidth, "Off-chip bandwidths in GB/s");

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
@@ -46,6 +47,18 @@ Tensor ReadTensor(const std::string& address, const std::string& name) {
   Refuse("{} has no tensor '{}'; choose one with {}:TENSOR from {}", parsed.path, name, parsed.path, fmt::join(names, ", "));
 }
 
+namespace {
+
+bool IsUtf8(const std::string& text) {
+  try {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 void CheckOutputs(const std::vector<TensorOutput>& outputs) {
   std::set<std::string> places;
   for (const TensorOutput& output : outputs) {
@@ -54,6 +67,7 @@ void CheckOutputs(const std::vector<TensorOutput>& outputs) {
       Refuse("{}: a .npy file cannot hold {}; write to a .safetensors file or convert", parsed.path, Name(output.tensor.type));
     }
     const std::string tensor = parsed.npy ? "" : parsed.tensor.empty() ? output.name : parsed.tensor;
+    if (!IsUtf8(tensor)) Refuse("{}: the name of a tensor must be UTF-8", output.address);
     if (!places.insert(parsed.path + ":" + tensor).second) Refuse("two outputs go to {}", output.address);
   }
 }

@@ -49,7 +49,8 @@ Status LayOut(Problem* p, int64_t wave_bytes) {
                                         static_cast<long long>(p->shape.q_len), static_cast<long long>(p->shape.kv_len),
                                         static_cast<long long>(p->shape.qk_dim), static_cast<long long>(p->shape.v_dim));
   const int64_t keys = std::min(p->schedule.levels[0].keys, p->shape.kv_len);
-  p->tiles = NumTiles(p->schedule, p->shape);
+  // Where nothing is written there is nothing to do, however many heads there are.
+  p->tiles = p->desc.lse || p->shape.v_dim > 0 ? NumTiles(p->schedule, p->shape) : 0;
   p->heads = p->shape.batch * p->shape.kv_heads;
   p->blocks = keys > 0 ? CeilDiv(p->shape.kv_len, keys) : 0;
 

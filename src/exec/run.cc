@@ -121,10 +121,12 @@ float ScoreScale(const AttentionDesc& d) { return static_cast<float>(NaturalUnit
 void StartTile(const Run& run, const Shape& shape, int64_t batch, int64_t kv_head, const Tile& t) {
   const AttentionDesc& d = run.p.desc;
   const int64_t group = shape.group(), n = t.rows.size();
-  PackArgs args{.source = {}, .rows = n, .dim = d.qk_dim, .packed = t.q};
-  args.multiplier = ScoreScale(d);
-  args.source = QueryRows(run.p, run.operands.q, d.dtype, d.q, batch, kv_head).From(t.rows.begin);
-  run.p.kernel->pack_q(args);
+  if (t.blocks_end > 0) {  // without keys, q may be missing
+    PackArgs args{.source = {}, .rows = n, .dim = d.qk_dim, .packed = t.q};
+    args.multiplier = ScoreScale(d);
+    args.source = QueryRows(run.p, run.operands.q, d.dtype, d.q, batch, kv_head).From(t.rows.begin);
+    run.p.kernel->pack_q(args);
+  }
   std::fill_n(t.out, n * t.out_stride, 0.0f);
   std::fill_n(t.max, n, -kInfinity);
   std::fill_n(t.sum, n, 0.0f);
@@ -275,6 +277,7 @@ std::byte* Align(std::byte* workspace) {
 }  // namespace
 
 int64_t NumPhases(const Problem& p) {
+  if (p.tiles == 0) return 0;
   if (p.schedule.packing == Packing::kBlock) return Waves(p);
   return p.overlap.pack_ahead ? Waves(p) + 1 : 2 * Waves(p);
 }

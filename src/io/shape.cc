@@ -19,7 +19,7 @@ Range ClipKeys(int64_t lo, int64_t hi, int64_t kv_len) {
 // First key that the query at index `query` may attend, and one past the last one, before clipping.
 int64_t FirstKey(const Shape& s, int64_t query) {
   if (s.left == kUnbounded) return 0;
-  return SaturatingAdd(SaturatingAdd(query, s.offset), -s.left);
+  return SaturatingAdd(SaturatingAdd(query, s.offset), -std::max<int64_t>(s.left, -INT64_MAX));
 }
 int64_t EndKey(const Shape& s, int64_t query) {
   if (s.right == kUnbounded) return s.kv_len;
@@ -50,7 +50,9 @@ int64_t Shape::AllowedPairs() const {
   if (group() <= 0 || q_len <= 0 || kv_len <= 0) return 0;
   const Wide all = Wide{q_len} * kv_len;
   const Wide ends = right == kUnbounded ? all : RampSum(q_len, SaturatingAdd(SaturatingAdd(offset, right), 1), kv_len);
-  const Wide begins = left == kUnbounded ? Wide{0} : RampSum(q_len, SaturatingAdd(offset, -left), kv_len);
+  const Wide begins = left == kUnbounded
+                          ? Wide{0}
+                          : RampSum(q_len, SaturatingAdd(offset, -std::max<int64_t>(left, -INT64_MAX)), kv_len);
   const Wide pairs = ends - begins;  // < 2^126; the product with the group is checked against the largest result
   return pairs > Wide{INT64_MAX} / group() ? INT64_MAX : static_cast<int64_t>(pairs * group());
 }

@@ -3,7 +3,9 @@
 
 #include "attenio/io.h"
 #include "base/math.h"
+#include "base/no_throw.h"
 #include "io/cache.h"
+#include "io/check.h"
 #include "io/nest.h"
 
 namespace attenio {
@@ -151,14 +153,33 @@ class Replay {
 
 Result<std::vector<LineTraffic>> SimulateCaches(const Schedule& schedule, const Shape& shape, const Machine& machine,
                                                 const CacheOptions& options) {
-  io::CacheStack stack(machine);
-  if (stack.empty()) {
-    return Status::Error(Code::kInvalidArgument, "simulate: machine \"%.60s\" has no cache with ways", machine.name.c_str());
+  if (Status s = io::CheckProblem(shape, {.packed_bytes = options.packed_bytes, .out_bytes = options.out_bytes});
+      !s.ok())
+    return s;
+  if (shape.element_bytes < 1 || shape.element_bytes > 16) {
+    return Status::Error(Code::kInvalidArgument, "simulate: elements of %lld bytes, expected 1 to 16",
+                         static_cast<long long>(shape.element_bytes));
   }
-  if (schedule.levels.empty()) return Status::Error(Code::kInvalidArgument, "simulate: the schedule has no level");
-  Replay replay(schedule, shape, options, &stack);
-  for (int64_t head = 0; head < options.kv_heads; ++head) replay.RunHead();
-  return stack.traffic();
+  for (const MemoryLevel& l : machine.levels) {
+    if (Status s = io::CheckLevel(l); !s.ok()) return s;
+    constexpr int64_t kMostLines = int64_t{1} << 28;  // 2 GiB of tags
+    constexpr int64_t kMostWays = 1 << 16;            // an access looks at all of them
+    const int64_t line = std::max<int64_t>(1, l.line_bytes);
+    if (l.ways == 0 || (l.bytes / line <= kMostLines && l.ways <= kMostWays)) continue;
+    return Status::Error(Code::kInvalidArgument, "simulate: level %.30s has more than 2^28 lines or 2^16 ways",
+                         l.name.c_str());
+  }
+  return NoThrow([&]() -> Result<std::vector<LineTraffic>> {
+    io::CacheStack stack(machine);
+    if (stack.empty()) {
+      return Status::Error(Code::kInvalidArgument, "simulate: machine \"%.60s\" has no cache with ways",
+                           machine.name.c_str());
+    }
+    if (schedule.levels.empty()) return Status::Error(Code::kInvalidArgument, "simulate: the schedule has no level");
+    Replay replay(schedule, shape, options, &stack);
+    for (int64_t head = 0; head < options.kv_heads; ++head) replay.RunHead();
+    return stack.traffic();
+  });
 }
 
 }  // namespace attenio

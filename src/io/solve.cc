@@ -200,8 +200,9 @@ int64_t BalancedStrip(int64_t tile, int64_t most, int64_t quantum) {
   return BalancedRows(tile, CeilDiv(tile, most), quantum);
 }
 
-void AddInner(const Boundaries& b, const Tiles& t, const SolveOptions& options, Schedule* s) {
-  const int64_t tile = s->levels.back().queries;
+// `rows`: of the problem; a given tile may be much larger, up to 2^63 - 1.
+void AddInner(const Boundaries& b, const Tiles& t, const SolveOptions& options, int64_t rows, Schedule* s) {
+  const int64_t tile = std::min(s->levels.back().queries, RoundUp(std::max<int64_t>(rows, 1), options.quantum.rows));
   const int64_t keys = s->levels.back().keys;
   const auto has = [s](const std::string& name) {
     return std::any_of(s->levels.begin(), s->levels.end(), [&](const LevelTile& l) { return l.level == name; });
@@ -237,7 +238,7 @@ Result<Schedule> Solve(const Shape& shape, const Machine& machine, const SolveOp
   Schedule s;
   s.levels.push_back(
       {boundaries.outer->name, tiles.outer_dataflow, ChooseRows(shape, tiles.rows, options), tiles.keys});
-  AddInner(boundaries, tiles, options, &s);
+  AddInner(boundaries, tiles, options, shape.rows(), &s);
   // A head whose rows are one tile reads its keys once: packing them block by block, in cache, saves writing and reading a copy.
   if (NumTiles(s, shape) <= 1) s.packing = Packing::kBlock;
   return s;
@@ -254,7 +255,7 @@ Result<Schedule> Complete(const Schedule& outer, const Shape& shape, const Machi
   Tiles tiles;
   Solver(shape, boundaries, options).Fit(outer.levels.back().keys, &tiles);
   if (tiles.strip == 0) tiles.strip = options.quantum.rows;
-  AddInner(boundaries, tiles, options, &s);
+  AddInner(boundaries, tiles, options, shape.rows(), &s);
   return s;
 }
 

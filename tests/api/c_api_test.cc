@@ -137,6 +137,11 @@ TEST(CApi, Errors) {
   attenio_operands_init(&operands, sizeof(operands));
   EXPECT_EQ(attenio_run(nullptr, &operands, nullptr, 0, nullptr, &error), ATTENIO_INVALID_ARGUMENT);
   expect("plan is null");
+  attenio_executor executor;
+  attenio_executor_init(&executor, sizeof(executor));
+  EXPECT_EQ(executor.struct_size, sizeof(executor));
+  EXPECT_EQ(executor.workers, 1);
+  EXPECT_EQ(executor.run, nullptr);
   attenio_plan_destroy(nullptr);
   EXPECT_EQ(attenio_workspace_bytes(nullptr), 0u);
 }

@@ -62,7 +62,10 @@ TEST(Plan, ErrorsNameTheArgument) {
       {[](auto* d) { d->kv_heads = 4; }, "q_heads 6 is not a multiple of kv_heads 4"},
       {[](auto* d) { d->qk_dim = 0; }, "scale"},
       {[](auto* d) { d->scale = std::nan(""); }, "scale"},
+      {[](auto* d) { d->scale = -1e39; }, "scale is -1e+39"},
       {[](auto* d) { d->softcap = -1; }, "softcap"},
+      {[](auto* d) { d->softcap = 1e39; }, "softcap"},
+      {[](auto* d) { d->batch = d->kv_heads = int64_t{1} << 40, d->q_heads = 0; }, "heads overflow"},
       {[](auto* d) { d->window_left = -2; }, "window_left"},
       {[](auto* d) { d->window_right = -7; }, "window_right"},
       {[](auto* d) { d->q.row = -3; }, "q stride of row is -3"},
@@ -72,14 +75,30 @@ TEST(Plan, ErrorsNameTheArgument) {
       {[](auto* d) { d->lse_strides.row = 0; }, "lse must not overlap itself"},
       {[](auto* d) { d->dtype = DType::kBool; }, "dtype"},
       {[](auto* d) { d->out_dtype = DType::kBF16; }, "out_dtype is bf16"},
-      {[](auto* d) { d->mask.dtype = DType::kF32; d->mask.kv_len = 132; }, "mask kv_len"},
-      {[](auto* d) { d->mask.dtype = DType::kF32; d->mask.query = -1; }, "mask stride of query"},
+      {[](auto* d) {
+         d->mask.dtype = DType::kF32;
+         d->mask.kv_len = 132;
+       },
+       "mask kv_len"},
+      {[](auto* d) {
+         d->mask.dtype = DType::kF32;
+         d->mask.query = -1;
+       },
+       "mask stride of query"},
       {[](auto* d) { d->q_len = int64_t{1} << 60; }, "overflow"},
       {[](auto* d) { d->kv_len = int64_t{1} << 62; }, "kv_len"},
       {[](auto* d) { d->k.row = int64_t{1} << 60; }, "overflow"},
       {[](auto* d) { d->offset = INT64_MIN; }, "offset"},
-      {[](auto* d) { static const int64_t bad[] = {0, 132}; d->kv_lens = bad; }, "kv_lens[1] is 132"},
-      {[](auto* d) { static const int64_t bad[] = {0, INT64_MAX}; d->offsets = bad; }, "offsets[1]"},
+      {[](auto* d) {
+         static const int64_t bad[] = {0, 132};
+         d->kv_lens = bad;
+       },
+       "kv_lens[1] is 132"},
+      {[](auto* d) {
+         static const int64_t bad[] = {0, INT64_MAX};
+         d->offsets = bad;
+       },
+       "offsets[1]"},
   };
   for (const auto& [edit, expected] : cases) {
     AttentionDesc d = Desc();
@@ -123,8 +142,10 @@ TEST(Plan, RunErrors) {
     EXPECT_EQ(std::string(status.message()).find(name), 0u) << status.message();
   }
   Parallel many = SerialParallel();
-  many.workers = plan->workers() + 1;
-  EXPECT_EQ(plan->Run(p.operands(), workspace, many).code(), Code::kInvalidArgument);
+  for (const int workers : {plan->workers() + 1, 0, -1}) {
+    many.workers = workers;
+    EXPECT_EQ(plan->Run(p.operands(), workspace, many).code(), Code::kInvalidArgument) << workers;
+  }
   EXPECT_EQ(plan->RunTask(p.operands(), workspace, plan->phases(), 0, 0).code(), Code::kInvalidArgument);
   EXPECT_EQ(plan->RunTask(p.operands(), workspace, 0, plan->tasks(0), 0).code(), Code::kInvalidArgument);
   EXPECT_EQ(plan->RunTask(p.operands(), workspace, 0, 0, plan->workers()).code(), Code::kInvalidArgument);

@@ -44,6 +44,20 @@ void ExpectRefused(const std::vector<std::string>& arguments, const std::string&
   EXPECT_NE(r.err.find(reason), std::string::npos) << r.err;
 }
 
+// File names are bytes; JSON and names of tensors are UTF-8.
+TEST(Command, NamesThatAreNotUtf8) {
+  const TempFolder folder;
+  const std::string model = DataPath("tinylm.safetensors");
+  std::vector<std::string> arguments = {"attend", "--q",        model + ":q", "--k",  model + ":k",
+                                        "--v",    model + ":v", "--json",     "--out"};
+  arguments.push_back(folder / "\xff\xfe.safetensors");
+  const CommandResult r = RunAttenio(arguments);
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(Lines(r.out).size(), 1u);
+  arguments.back() = folder / "out.safetensors:\xff";
+  ExpectRefused(arguments, "UTF-8");
+}
+
 TEST(Command, HelpVersionAndUsage) {
   for (const char* sub : {"info", "attend", "conformance", "check", "bench"}) {
     const CommandResult r = RunAttenio({sub, "--help"});
