@@ -173,7 +173,7 @@ Status ResolveTensors(AttentionDesc* d) {
     const Axes axes = TensorAxes(*t.strides, d->batch, t.heads, t.rows, t.dim);
     if (Status s = CheckStrides(t.name, axes, t.bytes); !s.ok()) return s;
     // Nobody reads an empty tensor, and its strides may be anything: 0 keeps positions in it from overflowing.
-    if (IsEmpty(axes)) *t.strides = {.batch = 0, .head = 0, .row = 0, .element = 0};
+    if (IsEmpty(axes)) *t.strides = {.batch = 0, .head = 0, .row = 0, .element = 1};
     if (!t.written) continue;
     if (Status s = CheckNoOverlap(t.name, axes); !s.ok()) return s;
   }
