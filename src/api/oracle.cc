@@ -102,7 +102,7 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   double largest = -kInfinity;
   for (const Key& key : keys) largest = std::fmax(largest, key.score);
   for (Key& key : keys) {
-    key.counts = key.score > largest - 40 * 0.6931471805599453;
+    key.counts = key.score >= largest - 40 * 0.6931471805599453;  // >=: at 1e18 that difference is lost
     sum += key.score = std::exp(key.score - max);
   }
   double bias = 0;

@@ -198,6 +198,22 @@ TEST(Hostile, SinkFarAboveTheKeys) {
   }
 }
 
+// At positions of 2^60 the biases of all keys are equal in f32, and almost so in f64.
+TEST(Hostile, AlibiFarFromTheKeys) {
+  for (const int64_t offset : {int64_t{1} << 30, int64_t{1} << 60, -(int64_t{1} << 60)}) {
+    AttentionDesc d = Desc();
+    d.alibi = true;
+    d.offset = offset;
+    for (const std::string& kernel : testing::UsableKernels(d)) {
+      Problem p(d, 4);
+      Options options;
+      options.kernel = kernel;
+      RunPlan(&p, options);
+      ExpectMatchesOracle(p, kernel);
+    }
+  }
+}
+
 TEST(Hostile, TinyValues) {
   for (DType type : {DType::kF32, DType::kBF16}) {
     AttentionDesc d = Desc();
