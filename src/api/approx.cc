@@ -22,6 +22,14 @@ Status CheckOptions(const ApproxOptions& o) {
   if (o.max_degree < 0 || o.max_degree > approx::kMaxDegree) {
     return Status::Error(Code::kInvalidArgument, "max_degree is %d, expected 0..%d", o.max_degree, approx::kMaxDegree);
   }
+  if (o.method != ApproxMethod::kState && o.method != ApproxMethod::kGroups) {
+    return Status::Error(Code::kInvalidArgument, "method is %d, expected kState or kGroups",
+                         static_cast<int>(o.method));
+  }
+  if (o.mode != ApproxMode::kFastest && o.mode != ApproxMode::kPolynomial) {
+    return Status::Error(Code::kInvalidArgument, "mode is %d, expected kFastest or kPolynomial",
+                         static_cast<int>(o.mode));
+  }
   if (o.workers < 0) {
     return Status::Error(Code::kInvalidArgument, "workers is %d, expected 0 (the machine's cores) or more", o.workers);
   }
@@ -53,17 +61,20 @@ double ApproxPlan::largest_bound() const {
 
 int64_t ApproxPlan::features(int degree) const { return FeatureCount(shape().qk_dim, degree); }
 
-Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace, const Parallel& parallel, ApproxReport* report) const {
+Status ApproxPlan::Run(const Operands& operands, std::span<std::byte> workspace, const Parallel& parallel,
+                       ApproxReport* report) const {
   const approx::Approximation& a = impl_->approximation;
   if (Status s = CheckOperands(a.desc, operands); !s.ok()) return s;
   if (workspace.size() < workspace_bytes() || (workspace.data() == nullptr && workspace_bytes() > 0)) {
-    return Status::Error(Code::kWorkspaceTooSmall, "workspace has %zu bytes, expected %zu", workspace.size(), workspace_bytes());
+    return Status::Error(Code::kWorkspaceTooSmall, "workspace has %zu bytes, expected %zu", workspace.size(),
+                         workspace_bytes());
   }
   if (parallel.run == nullptr) return Status::Error(Code::kInvalidArgument, "parallel.run is null");
   if (parallel.workers < 1)
     return Status::Error(Code::kInvalidArgument, "parallel has %d workers, expected 1 or more", parallel.workers);
   if (parallel.workers > a.workers) {
-    return Status::Error(Code::kInvalidArgument, "parallel has %d workers, but the plan was made for at most %d (ApproxOptions::workers)",
+    return Status::Error(Code::kInvalidArgument,
+                         "parallel has %d workers, but the plan was made for at most %d (ApproxOptions::workers)",
                          parallel.workers, a.workers);
   }
   approx::RunApproximation(a, operands, workspace.data(), parallel, report);
@@ -80,7 +91,8 @@ Status AttendApproxOnce(const AttentionDesc& desc, const Operands& operands, con
   const Result<ApproxPlan> plan = ApproxPlan::Create(desc, with_workers);
   if (!plan.ok()) return plan.status();
   const std::unique_ptr<std::byte[]> workspace(new (std::nothrow) std::byte[plan->workspace_bytes()]);
-  if (workspace == nullptr) return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
+  if (workspace == nullptr)
+    return Status::Error(Code::kOutOfMemory, "no memory for a workspace of %zu bytes", plan->workspace_bytes());
   return plan->Run(operands, {workspace.get(), plan->workspace_bytes()}, executor.parallel(), report);
 }
 

@@ -265,6 +265,13 @@ class Blockwise {
     return spent;
   }
 
+  // Weights reach e^80: with many such keys, or large values, a sum may overflow.
+  bool IsFinite(const Tile& tile, int64_t local) const {
+    const int64_t columns = h_.a.layout.columns();
+    const float* out = tile.out + local * columns;
+    return std::isfinite(tile.den[local]) && std::all_of(out, out + columns, [](float x) { return std::isfinite(x); });
+  }
+
   void RunTile(Range rows, int worker, Tally* tally) const {
     const WorkerPiece w = h_.Worker(worker);
     const Tile tile = TileOf(worker);
@@ -280,8 +287,9 @@ class Blockwise {
     }
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const int64_t local = r - rows.begin;
-      h_.RowClasses()[r] = tile.certified[local] < 0 ? kExactRow : 0;
-      if (tile.certified[local] < 0) continue;
+      const bool certified = tile.certified[local] >= 0 && IsFinite(tile, local);
+      h_.RowClasses()[r] = certified ? 0 : kExactRow;
+      if (!certified) continue;
       WriteRow(h_, f_, r, tile.out + local * h_.a.layout.columns(), tile.den[local], tile.shift[local]);
       if (h_.report == nullptr) continue;
       if (h_.report->row_bound != nullptr) h_.report->row_bound[h_.ReportIndex(r)] = tile.certified[local];

@@ -122,6 +122,7 @@ Findings Survey(const Head& h) {
       high = std::max(high, h.SurveyPiece(t).value_max[c]);
     }
     f.middle[c] = low / 2 + high / 2;
+    f.range = std::max(f.range, static_cast<double>(high) - low);
     f.finite = f.finite && std::isfinite(sum) && std::isfinite(high - low);
   }
   return f;

@@ -25,6 +25,7 @@ struct Findings {
   double* key_sum = nullptr;   // qk_dim: of all keys
   double* kept_sum = nullptr;  // qk_dim: of the keys in the state
   float* middle = nullptr;   // v_dim: (min + max) / 2 of each value column
+  double range = 0;          // largest max - min of a value column
 };
 
 // Pieces of one worker.

@@ -15,8 +15,6 @@ namespace {
 // States larger than this in total lose more to memory traffic than their threads gain.
 constexpr int64_t kPartialBytes = int64_t{64} << 20;
 constexpr int64_t kMaxPartials = 64;
-// Monomials beyond this are never cheaper than the exact path on less than a million keys.
-constexpr int64_t kMaxFeatures = 100000;
 // Queries of a causal chunk: 8 panels; the diagonal costs half a chunk of exact keys per row, less than a tenth of the state's
 // products at 64 dims and degree 2.
 constexpr int64_t kChunkPanels = 8;
@@ -34,7 +32,9 @@ const char* WhyExact(const AttentionDesc& d) {
   if (d.window_left != kUnbounded || (d.window_right != kUnbounded && !d.causal)) return "windows are not certifiable";
   if (d.causal && d.window_right > 0) return "windows are not certifiable";
   if (d.kv_lens != nullptr || d.offsets != nullptr) return "per-sequence lengths run exactly";
-  if (d.qk_dim < 1 || d.v_dim < 1 || d.kv_len < 1 || d.q_len < 1 || d.batch < 1) return "nothing to approximate";
+  if (d.qk_dim < 1 || d.v_dim < 1 || d.kv_len < 1 || d.q_len < 1 || d.q_heads < 1 || d.batch < 1) return "nothing to approximate";
+  if (d.qk_dim > kMaxDim || d.v_dim > kMaxDim) return "qk_dim or v_dim is above 32768: no state has so many rows or columns";
+  if (d.kv_len > kMaxRows || d.q_heads / d.kv_heads > kMaxRows / d.q_len) return "more than 2^40 keys or query rows run exactly";
   return "";
 }
 

@@ -16,6 +16,8 @@ namespace {
 constexpr double kLeastDenominator = 0.5;
 // Keys this many times farther out than the median are looked at separately; normal keys of any dimension are not.
 constexpr double kFarNorm = 4;
+// Sums of values times weights of at most e^14 stay inside f32.
+constexpr double kLargestSum = 1e31;
 
 // Sorts the rows by class: order[0 .. certified) are the polynomial rows, largest class first, so that panels share a degree.
 int64_t OrderRows(const Head& h, const Normal& normal, const Outliers& o) {
@@ -107,6 +109,7 @@ void RunGroups(const Head& h, const Findings& f) {
 void RunHead(const Head& h) {
   Findings f = Survey(h);
   if (!f.finite) return RunHeadExactly(h, "keys or values are not finite");
+  if (f.range * static_cast<double>(h.keys()) > kLargestSum) return RunHeadExactly(h, "values are too large to add up");
   MeasureNorms(h, f, true);
   if (h.a.method == ApproxMethod::kGroups) return RunGroups(h, f);
   // A few keys far from all others move the mean by more than the others' spread: find the centre without them first.

@@ -37,13 +37,15 @@ class Running {
   static int ChooseDegree(const RunningOptions& options);
 
  private:
-  static double Units(const StateLayout& layout, double flushes);
-  double RowBound(double norm, ExpPolynomial* p) const;
+  // The certified error of a row with |scale| |q| = norm (infinity: none), and its polynomial.
+  double RowBound(double norm, const ExpPolynomial** p) const;
+  Status PrepareRow(const float* query, int64_t row, int64_t lane, float* multiplier, float* certified);
   void Flush();
 
   RunningOptions options_;
   std::vector<float> centre_;
   StateLayout layout_;
+  std::vector<ExpPolynomial> polynomials_;  // ascending in bound
   std::vector<float> value_min_, value_max_;
   std::vector<double> key_sum_;
   double scale_ = 1;

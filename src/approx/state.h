@@ -19,6 +19,12 @@ inline constexpr int64_t kKeyPanel = 192;
 inline constexpr int64_t kQueryPanel = 96;
 inline constexpr int64_t kFeatureBlock = 48;
 
+// Limits, so that no size below overflows: coordinates of a monomial are 16-bit, and no memory holds more rows than this.
+inline constexpr int64_t kMaxDim = 32768;
+inline constexpr int64_t kMaxRows = int64_t{1} << 40;
+// Monomials beyond this are never cheaper than the exact path on less than a million keys.
+inline constexpr int64_t kMaxFeatures = 100000;
+
 // Where the rows of Z are: the features of a block, padded to whole register tiles.
 class StateLayout {
  public:
@@ -52,7 +58,7 @@ struct PanelSource {
   RowView rows;
   const int64_t* index = nullptr;  // rows index[0..count), or nullptr: rows 0..count
   int64_t count = 0;
-  const float* shift = nullptr;          // per element, or nullptr
+  const float* shift = nullptr;  // per element, or nullptr
   float multiplier = 1;
   const float* row_multiplier = nullptr;  // per row of the panel, instead of `multiplier`
 };
@@ -80,7 +86,7 @@ struct ApplyRowsArgs {
   const float* x = nullptr;
   const float* coefficients = nullptr;
   int64_t count = 0;
-  int degree = 0;        // of the rows, at most that of the state
+  int degree = 0;  // of the rows, at most that of the state
   int state_degree = 0;
   const float* z = nullptr;
   float* out = nullptr;

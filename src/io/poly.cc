@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/math.h"
 
@@ -20,15 +21,19 @@ struct Sizes {
   double m, n, dk, dv, r, g;
 };
 Sizes SizesOf(const Shape& s, int degree) {
-  return {static_cast<double>(s.kv_len), static_cast<double>(s.rows()), static_cast<double>(s.qk_dim), static_cast<double>(s.v_dim),
-          static_cast<double>(FeatureCount(s.qk_dim, degree)), static_cast<double>(degree)};
+  return {static_cast<double>(s.kv_len),
+          static_cast<double>(s.rows()),
+          static_cast<double>(s.qk_dim),
+          static_cast<double>(s.v_dim),
+          static_cast<double>(FeatureCount(s.qk_dim, degree)),
+          static_cast<double>(degree)};
 }
 
 int64_t ColumnBlocks(const PolySchedule& p, const Shape& s) { return CeilDiv(s.v_dim + 1, p.columns); }
 
 Status NothingFits(const Shape& s, int degree, double words) {
-  return Status::Error(Code::kInvalidArgument, "solve: no schedule of degree %d for dims %lld/%lld fits %.0f words", degree,
-                       static_cast<long long>(s.qk_dim), static_cast<long long>(s.v_dim), words);
+  return Status::Error(Code::kInvalidArgument, "solve: no schedule of degree %d for dims %lld/%lld fits %.0f words",
+                       degree, static_cast<long long>(s.qk_dim), static_cast<long long>(s.v_dim), words);
 }
 
 // Calls visit(schedule) for every schedule of a regime that is worth comparing: per column width the largest other block.
@@ -56,12 +61,15 @@ void Candidates(const Shape& s, int degree, double words, PolyRegime regime, Vis
 }  // namespace
 
 int64_t FeatureCount(int64_t dims, int degree) {
+  // C(dims + degree, degree) is symmetric, and with k <= n every factor (n + k) / k is at least 2: at most 63 steps.
+  const int64_t n = std::max<int64_t>(dims, degree), steps = std::min<int64_t>(dims, degree);
   int64_t count = 1;
-  for (int k = 1; k <= degree; ++k) {
-    // count (dims + k) / k is an integer; the product may overflow before the division.
-    int64_t product;
-    if (__builtin_mul_overflow(count, dims + k, &product)) return INT64_MAX;
-    count = product / k;
+  for (int64_t k = 1; k <= steps; ++k) {
+    // count (n + k) / k is an integer: divided first, so that nothing overflows that fits in the end.
+    const int64_t common = std::gcd(count, k);
+    count /= common;
+    int64_t factor = n;
+    if (!AddInto(&factor, k) || !MultiplyInto(&count, factor / (k / common))) return INT64_MAX;
   }
   return count;
 }
@@ -161,7 +169,8 @@ Result<PolySchedule> SolvePoly(const Shape& s, int degree, double words, PolyReg
 
 Result<PolySchedule> SolvePoly(const Shape& s, int degree, double words) {
   Result<PolySchedule> best = NothingFits(s, degree, words);
-  for (const PolyRegime regime : {PolyRegime::kResident, PolyRegime::kColumns, PolyRegime::kBlocks, PolyRegime::kTensor}) {
+  for (const PolyRegime regime :
+       {PolyRegime::kResident, PolyRegime::kColumns, PolyRegime::kBlocks, PolyRegime::kTensor}) {
     Result<PolySchedule> p = SolvePoly(s, degree, words, regime);
     if (p.ok() && (!best.ok() || Predict(*p, s).total() < Predict(*best, s).total())) best = p;
   }
