@@ -35,10 +35,15 @@ for folder in proc dev dev/pts sys; do mount_at /$folder $folder; done
 mount_at "$PWD" src/attenio ro
 [[ -d $shared ]] && mount_at "$shared" src/shared ro
 
-# With a clean environment: compilers and flags of the host mean nothing there.
-inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
+# With a clean environment: compilers and flags of the host mean nothing there. The configurations differ in few objects:
+# ccache compiles the rest once (directories of objects enter no hash).
+inside() {
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    CCACHE_DIR=/build/ccache CCACHE_NOHASHDIR=1 CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
+}
 
 inside bash /src/attenio/cmake/setup.sh clang
+inside bash -c 'command -v ccache >/dev/null || apt-get -qq install -y --no-install-recommends ccache >/dev/null'
 for configuration in "${configurations[@]}"; do
   options=()
   case $configuration in

@@ -22,6 +22,7 @@ struct Parallel {
 ATTENIO_API Parallel SerialParallel();
 
 // OpenMP's threads (0 = as many as OpenMP would use); serial inside a parallel region. Serial in a build without OpenMP.
+// OpenMP runtimes end the process where the system refuses a thread; a ThreadPool goes on with fewer.
 ATTENIO_API Parallel OpenMPParallel(int workers = 0);
 ATTENIO_API bool HasOpenMP();  // whether this build has it
 

@@ -101,9 +101,12 @@ int Attend(const AttendOptions& o) {
   WriteTensors(outputs);
 
   if (o.json) {
-    nlohmann::ordered_json line{{"out", o.out},           {"shape", outputs[0].tensor.shape},
-                                {"kernel", plan.kernel()}, {"schedule", plan.schedule().ToString()},
-                                {"ms", seconds * 1e3},     {"gflops", gflops},
+    nlohmann::ordered_json line{{"out", o.out},
+                                {"shape", outputs[0].tensor.shape},
+                                {"kernel", plan.kernel()},
+                                {"schedule", plan.schedule().ToString()},
+                                {"ms", seconds * 1e3},
+                                {"gflops", gflops},
                                 {"threads", executor.workers()}};
     if (o.explain) line["explain"] = plan.Explain();
     if (verdict) line.update({{"error_over_bound", verdict->worst}, {"rows_verified", verdict->rows}});
@@ -111,10 +114,11 @@ int Attend(const AttendOptions& o) {
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{} {} of {}: {:.3f} ms, {:.2f} GFLOP/s, {} thread{}, kernel {}, schedule {}\n", o.out, shape,
-               Name(outputs[0].tensor.type), seconds * 1e3, gflops, executor.workers(), executor.workers() == 1 ? "" : "s",
-               plan.kernel(), plan.schedule().ToString());
+               Name(outputs[0].tensor.type), seconds * 1e3, gflops, executor.workers(),
+               executor.workers() == 1 ? "" : "s", plan.kernel(), plan.schedule().ToString());
     if (verdict) {
-      fmt::print("verified {} rows against the f64 oracle: largest error / bound {:.3f}\n", verdict->rows, verdict->worst);
+      fmt::print("verified {} rows against the f64 oracle: largest error / bound {:.3f}\n", verdict->rows,
+                 verdict->worst);
     }
   }
   if (verdict && !verdict->ok()) {
@@ -129,11 +133,15 @@ int Attend(const AttendOptions& o) {
 void AddAttend(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("attend", "Attention on tensors from files: .npy or FILE.safetensors[:TENSOR]");
   const auto o = std::make_shared<AttendOptions>();
-  sub->add_option("--q", o->q, "Queries (batch, heads, len, dim), or (batch, len, heads * dim) with --heads")->required();
+  sub->add_option("--q", o->q, "Queries (batch, heads, len, dim), or (batch, len, heads * dim) with --heads")
+      ->required();
   sub->add_option("--k", o->k, "Keys (batch, kv_heads, kv_len, dim), or 3-D with --kv-heads")->required();
   sub->add_option("--v", o->v, "Values, like the keys")->required();
   sub->add_option("--out", o->out, "Where the result goes")->required();
-  sub->add_option("--mask", o->mask, "Boolean (true = attend) or added mask, broadcast to (batch, heads, len, kv_len)");
+  sub->add_option(
+      "--mask", o->mask,
+      "Boolean (true = attend) or added mask (batch, heads, len, kv_len); missing axes and axes of 1 broadcast, "
+      "fewer keys exclude the rest");
   sub->add_flag("--causal", o->causal, "Key j is allowed for query i if j <= i + offset");
   sub->add_option("--offset", o->offset, "Position of query 0 (default 0: top-left)");
   sub->add_option("--window", o->window, "LEFT,RIGHT keys around the position, -1 = no limit");
