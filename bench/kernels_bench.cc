@@ -86,6 +86,7 @@ inline void QkPart(const BlockArgs& args, int rows) {
 
 inline void SoftmaxPart(const BlockArgs& args, int rows) {
   TileState& t = *static_cast<TileState*>(args.scratch);
+  t.panel_scores = kPanelScores;
   const Range panels = SetLimits(args, 0, rows, t);
   Softmax<KeepF32>(args, 0, rows, panels, t, reinterpret_cast<float*>(&t + 1));
 }

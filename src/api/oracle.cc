@@ -65,14 +65,16 @@ double HalfSmallest(DType t) { return t == DType::kF16 ? 0x1p-25 : t == DType::k
 
 }  // namespace
 
-OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head, int64_t query) {
+OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int64_t batch, int64_t q_head,
+                       int64_t query) {
   const Result<AttentionDesc> resolved = Resolve(desc);
   const AttentionDesc& d = resolved.ok() ? *resolved : desc;
   const int64_t position = query + (d.offsets != nullptr ? d.offsets[batch] : d.offset);
   const Row row{d, operands, batch, q_head, query, position};
   const int64_t kv_len = d.kv_lens != nullptr ? d.kv_lens[batch] : d.kv_len;
   OracleRow result;
-  for (auto* column : {&result.out, &result.magnitude, &result.values}) column->assign(static_cast<size_t>(d.v_dim), 0.0);
+  for (auto* column : {&result.out, &result.magnitude, &result.values})
+    column->assign(static_cast<size_t>(d.v_dim), 0.0);
   struct Key {
     int64_t index;
     double score, bias;
@@ -124,12 +126,20 @@ OracleRow ReferenceRow(const AttentionDesc& desc, const Operands& operands, int6
   return result;
 }
 
+double SumDrift(int64_t keys) {
+  constexpr int64_t kShortest = 64, kLongest = 256;  // key blocks
+  const auto longest = static_cast<double>(std::min(keys, kLongest));
+  return 0.375 * (longest + (keys > kLongest ? static_cast<double>(keys) / kShortest : 0));
+}
+
 double ErrorBound(const OracleRow& row, int64_t c, DType out_type, DType probability_type) {
   const double magnitude = row.magnitude[static_cast<size_t>(c)];
   const double step = probability_type == DType::kBF16 ? 0x1p-126 : 0x1p-149;
   return UnitRoundoff(out_type) * std::abs(row.out[static_cast<size_t>(c)]) +
          2 * UnitRoundoff(probability_type) * magnitude +
-         (magnitude == 0 ? 0 : 16 * UnitRoundoff(DType::kF32) * (1 + row.score_bound) * magnitude) +
+         (magnitude == 0
+              ? 0
+              : (16 * (1 + row.score_bound) + SumDrift(row.allowed)) * UnitRoundoff(DType::kF32) * magnitude) +
          HalfSmallest(out_type) + 0x1p-126 * row.values[static_cast<size_t>(c)] +
          static_cast<double>(row.allowed) * step;
 }

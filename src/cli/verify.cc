@@ -38,7 +38,7 @@ void Update(const Element& e, double got, double want, double bound, Verdict* ve
 double LseBound(const OracleRow& row, DType probability_type) {
   const double unit = UnitRoundoff(DType::kF32);
   const double probabilities = probability_type == DType::kF32 ? 0 : 2 * UnitRoundoff(probability_type);
-  return unit * std::abs(row.lse) + probabilities + 16 * unit * (1 + row.score_bound);
+  return unit * std::abs(row.lse) + probabilities + (16 * (1 + row.score_bound) + SumDrift(row.allowed)) * unit;
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ double ExpectMatchesOracle(Problem& p, const std::string& what) {
         if (!d.lse) continue;
         const double lse = p.lse[static_cast<size_t>(b * d.lse_strides.batch + h * d.lse_strides.head + i * d.lse_strides.row)];
         if (std::isfinite(row.lse)) {
-          EXPECT_NEAR(lse, row.lse, 16 * 0x1p-24 * (1 + row.score_bound + std::abs(row.lse))) << where();
+          EXPECT_NEAR(lse, row.lse, (16 * (1 + row.score_bound + std::abs(row.lse)) + SumDrift(row.allowed)) * 0x1p-24) << where();
         } else {
           EXPECT_EQ(std::isnan(lse), std::isnan(row.lse)) << where() << ": " << lse;
           if (!std::isnan(row.lse)) {
