@@ -411,7 +411,7 @@ std::string RandomProblem::Text() const {
 
 void RandomProblem::ClearOutputs() {
   std::fill(out_.begin(), out_.end(), kGap);
-  std::memset(lse_.data(), static_cast<int>(kGap), lse_.size() * sizeof(float));
+  if (!lse_.empty()) std::memset(lse_.data(), static_cast<int>(kGap), lse_.size() * sizeof(float));  // never on nullptr
 }
 
 bool RandomProblem::GapsWritten() const {
