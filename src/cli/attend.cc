@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/approx_call.h"
 #include "cli/command.h"
 #include "cli/operands.h"
 #include "cli/tensor_file.h"
@@ -20,6 +21,9 @@ struct AttendOptions {
   int64_t offset = 0, heads = 0, kv_heads = 0;
   std::optional<double> scale;
   double softcap = 0;
+  std::string method = "exact";
+  double max_error = 1e-2;
+  int max_degree = 8;
   RunOptions run;
 };
 
@@ -57,10 +61,14 @@ Problem ReadProblem(const AttendOptions& o) {
   return p;
 }
 
-Verdict Verify(const Problem& problem, const Operands& operands, const char* kernel) {
+std::vector<RowIndex> RowsToVerify(const AttentionDesc& desc) {
   std::mt19937_64 random(1);
+  return ChooseRows(desc, 4e9, &random);  // some tens of seconds at most
+}
+
+Verdict Verify(const Problem& problem, const Operands& operands, const char* kernel) {
   Verdict verdict;
-  const std::vector<RowIndex> rows = ChooseRows(problem.desc, 4e9, &random);  // some tens of seconds at most
+  const std::vector<RowIndex> rows = RowsToVerify(problem.desc);
   Progress progress("verifying row");
   for (const RowIndex& row : rows) {
     VerifyRow(problem.desc, operands, row, ProbabilityType(kernel), &verdict);
@@ -78,51 +86,88 @@ std::vector<TensorOutput> Outputs(const AttendOptions& o, const Problem& problem
   return outputs;
 }
 
+// What is said about a run.
+struct Account {
+  double seconds = 0, flops = 0;
+  std::string how;               // "kernel f32-avx512, schedule ..."
+  nlohmann::ordered_json facts;  // the same for --json
+  std::string explanation;       // of --explain
+  std::optional<Verdict> verdict;
+};
+
+Account RunExact(const AttendOptions& o, Problem* problem, const DefaultExecutor& executor) {
+  PreparedPlan prepared(problem->desc, o.run.ForPlan(executor.workers()));
+  Require(prepared.status());
+  const Plan& plan = prepared.plan();
+  const Operands operands = problem->operands();
+  const double start = Seconds();
+  Require(prepared.Run(operands, executor.parallel()));
+  Account a{.seconds = Seconds() - start, .flops = plan.shape().Flops(), .explanation = plan.Explain()};
+  a.how = fmt::format("kernel {}, schedule {}", plan.kernel(), plan.schedule().ToString());
+  a.facts = {{"kernel", plan.kernel()}, {"schedule", plan.schedule().ToString()}};
+  if (o.verify) a.verdict = Verify(*problem, operands, plan.kernel());
+  return a;
+}
+
+Account RunApprox(const AttendOptions& o, Problem* problem, const DefaultExecutor& executor) {
+  if (!o.run.schedule.empty()) Refuse("--schedule goes with --method exact");
+  ApproxOptions options;
+  options.method = o.method == "groups" ? ApproxMethod::kGroups : ApproxMethod::kState;
+  options.max_error = o.max_error;
+  options.max_degree = o.max_degree;
+  options.kernel = o.run.kernel;
+  options.workers = executor.workers();
+  RequireKnownKernel(o.run.kernel);
+  ApproxCall call(problem->desc, options);
+  Require(call.status());
+  const Operands operands = problem->operands();
+  const double start = Seconds();
+  Require(call.Run(operands, executor.parallel()));
+  Account a{.seconds = Seconds() - start, .flops = call.plan().shape().Flops(), .explanation = call.Explain()};
+  a.how = fmt::format("method {}: {}", o.method, call.Sentence());
+  a.facts = {{"method", o.method}};
+  a.facts.update(call.Json());
+  if (o.verify) {
+    const Result<Plan> exact =
+        Plan::Create(problem->desc, o.run.ForPlan(executor.workers()));  // the kernel of exact rows
+    Require(exact.ok() ? Status() : exact.status());
+    a.verdict =
+        VerifyApprox(problem->desc, operands, call, RowsToVerify(problem->desc), ProbabilityType(exact->kernel()));
+  }
+  return a;
+}
+
 int Attend(const AttendOptions& o) {
   Problem problem = ReadProblem(o);
   std::vector<TensorOutput> outputs = Outputs(o, problem);
-  const AttentionDesc& d = problem.desc;
   DefaultExecutor executor(o.run.threads);
-  PreparedPlan prepared(d, o.run.ForPlan(executor.workers()));
-  Require(prepared.status());
-  const Plan& plan = prepared.plan();
-  if (o.explain && !o.json) fmt::print("{}\n", plan.Explain());
-  const Operands operands = problem.operands();
-  const double start = Seconds();
-  Require(prepared.Run(operands, executor.parallel()));
-  const double seconds = Seconds() - start;
-  const double gflops = plan.shape().Flops() / std::max(seconds, 1e-9) * 1e-9;
-
-  std::optional<Verdict> verdict;
-  if (o.verify) verdict = Verify(problem, operands, plan.kernel());
+  const Account a = o.method == "exact" ? RunExact(o, &problem, executor) : RunApprox(o, &problem, executor);
+  const double gflops = a.flops / std::max(a.seconds, 1e-9) * 1e-9;
+  if (o.explain && !o.json) fmt::print("{}\n", a.explanation);
   outputs[0].tensor = std::move(problem.out);
   if (problem.lse) outputs[1].tensor = std::move(*problem.lse);
   const std::string shape = ShapeText(outputs[0].tensor.shape);
   WriteTensors(outputs);
 
   if (o.json) {
-    nlohmann::ordered_json line{{"out", o.out},
-                                {"shape", outputs[0].tensor.shape},
-                                {"kernel", plan.kernel()},
-                                {"schedule", plan.schedule().ToString()},
-                                {"ms", seconds * 1e3},
-                                {"gflops", gflops},
-                                {"threads", executor.workers()}};
-    if (o.explain) line["explain"] = plan.Explain();
-    if (verdict) line.update({{"error_over_bound", verdict->worst}, {"rows_verified", verdict->rows}});
+    nlohmann::ordered_json line{{"out", o.out}, {"shape", outputs[0].tensor.shape}};
+    line.update(a.facts);
+    line.update({{"ms", a.seconds * 1e3}, {"gflops", gflops}, {"threads", executor.workers()}});
+    if (o.explain) line["explain"] = a.explanation;
+    if (a.verdict) line.update({{"error_over_bound", a.verdict->worst}, {"rows_verified", a.verdict->rows}});
     // Names of files need not be UTF-8, JSON must be.
     fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{} {} of {}: {:.3f} ms, {:.2f} GFLOP/s, {} thread{}, kernel {}, schedule {}\n", o.out, shape,
-               Name(outputs[0].tensor.type), seconds * 1e3, gflops, executor.workers(),
-               executor.workers() == 1 ? "" : "s", plan.kernel(), plan.schedule().ToString());
-    if (verdict) {
-      fmt::print("verified {} rows against the f64 oracle: largest error / bound {:.3f}\n", verdict->rows,
-                 verdict->worst);
+    fmt::print("{} {} of {}: {:.3f} ms, {:.2f} GFLOP/s{}, {} thread{}, {}\n", o.out, shape,
+               Name(outputs[0].tensor.type), a.seconds * 1e3, gflops, o.method == "exact" ? "" : " of exact attention",
+               executor.workers(), executor.workers() == 1 ? "" : "s", a.how);
+    if (a.verdict) {
+      fmt::print("verified {} rows against the f64 oracle: largest error / bound {:.3f}\n", a.verdict->rows,
+                 a.verdict->worst);
     }
   }
-  if (verdict && !verdict->ok()) {
-    fmt::print(stderr, "attenio: {}\n", verdict->where);
+  if (a.verdict && !a.verdict->ok()) {
+    fmt::print(stderr, "attenio: {}\n", a.verdict->where);
     return kExitFailed;
   }
   return kExitOk;
@@ -154,7 +199,19 @@ void AddAttend(CLI::App& app, Action* action) {
   sub->add_option("--dtype", o->dtype, "Convert q, k, v to f32, bf16 or f16 first");
   sub->add_option("--out-dtype", o->out_dtype, "Type of the result (default: that of q); f32 suits any");
   sub->add_option("--lse", o->lse, "Also write the log-sum-exp of every row");
-  sub->add_flag("--explain", o->explain, "Print the plan: shape, machine, kernel, schedule, traffic");
+  sub->add_option("--method", o->method,
+                  "exact, poly (one polynomial state) or groups (keys in groups): approximate where that is faster")
+      ->check(CLI::IsMember({"exact", "poly", "groups"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--max-error", o->max_error,
+         "Of poly and groups: largest error, relative to the value range of each column; more than 0, at most 1")
+      ->capture_default_str();
+  sub->add_option("--max-degree", o->max_degree, "Of poly: largest degree")
+      ->check(CLI::Range(0, 20))
+      ->capture_default_str();
+  sub->add_flag("--explain", o->explain,
+                "Print the plan: shape, machine, kernel, schedule, traffic; of poly: degrees and features");
   sub->add_flag("--verify", o->verify, "Compare with the f64 oracle; exit code 1 if out of bounds");
   sub->add_flag("--json", o->json, "One JSON object instead of text");
   o->run.AddTo(*sub);

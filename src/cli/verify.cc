@@ -30,8 +30,8 @@ void Update(const Element& e, double got, double want, double bound, Verdict* ve
   verdict->error = std::abs(got - want);
   verdict->bound = bound;
   const std::string last = e.c >= 0 ? fmt::format(",{}", e.c) : "";
-  verdict->where = fmt::format("{}[{},{},{}{}] is {:.9g}, expected {:.9g} within {:.3g}", e.tensor, e.row.batch, e.row.head,
-                               e.row.query, last, got, want, bound);
+  verdict->where = fmt::format("{}[{},{},{}{}] is {:.9g}, expected {:.9g} within {:.3g}", e.tensor, e.row.batch,
+                               e.row.head, e.row.query, last, got, want, bound);
 }
 
 // The weights' sum has the relative error of the scores, hence the logarithm has it absolutely.
@@ -68,12 +68,29 @@ void VerifyRow(const AttentionDesc& desc, const Operands& operands, const RowInd
   const int64_t begin = row.batch * s.batch + row.head * s.head + row.query * s.row;
   for (int64_t c = 0; c < resolved->v_dim; ++c) {
     const double got = LoadAs(operands.out, type, begin + c * s.element);
-    Update({"out", row, c}, got, want.out[static_cast<size_t>(c)], ErrorBound(want, c, type, probability_type), verdict);
+    Update({"out", row, c}, got, want.out[static_cast<size_t>(c)], ErrorBound(want, c, type, probability_type),
+           verdict);
   }
   if (resolved->lse) {
     const Strides& l = resolved->lse_strides;
     const double got = double{operands.lse[row.batch * l.batch + row.head * l.head + row.query * l.row]};
     Update({"lse", row, -1}, got, want.lse, LseBound(want, probability_type), verdict);
+  }
+  ++verdict->rows;
+}
+
+void VerifyRowWithin(const AttentionDesc& desc, const Operands& operands, const RowIndex& row,
+                     const std::vector<double>& allowed, Verdict* verdict) {
+  const Result<AttentionDesc> resolved = Resolve(desc);
+  if (!resolved.ok()) return;
+  const OracleRow want = ReferenceRow(*resolved, operands, row.batch, row.head, row.query);
+  const Strides& s = resolved->out;
+  const DType type = *resolved->out_dtype;
+  const int64_t begin = row.batch * s.batch + row.head * s.head + row.query * s.row;
+  for (int64_t c = 0; c < resolved->v_dim; ++c) {
+    const double got = LoadAs(operands.out, type, begin + c * s.element), expected = want.out[static_cast<size_t>(c)];
+    const double rounding = (UnitRoundoff(type) + 2 * UnitRoundoff(DType::kF32)) * std::abs(expected) + 1e-38;
+    Update({"out", row, c}, got, expected, allowed[static_cast<size_t>(c)] + rounding, verdict);
   }
   ++verdict->rows;
 }

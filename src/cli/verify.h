@@ -36,6 +36,10 @@ DType ProbabilityType(std::string_view kernel);
 void VerifyRow(const AttentionDesc& desc, const Operands& operands, const RowIndex& row, DType probability_type,
                Verdict* verdict);
 
+// The same for a row that is certified to `allowed` of each value column, plus the rounding of the output; its LSE is not looked at.
+void VerifyRowWithin(const AttentionDesc& desc, const Operands& operands, const RowIndex& row,
+                     const std::vector<double>& allowed, Verdict* verdict);
+
 // Rows to verify: all of them while kv_len * (qk_dim + v_dim) * rows stays below `budget`, else the first, the last and random
 // others (at least four).
 std::vector<RowIndex> ChooseRows(const AttentionDesc& desc, double budget, std::mt19937_64* random);

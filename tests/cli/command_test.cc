@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <sstream>
 
 #include "attenio/attention.h"
+#include "cli/command_check.h"
 #include "cli/tensor_file.h"
 #include "support/files.h"
 #include "unfused/onednn.h"
@@ -21,27 +21,12 @@ using testing::DataPath;
 using testing::RunAttenio;
 using testing::TempFolder;
 
-std::vector<json> Lines(const std::string& text) {
-  std::vector<json> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
-  return lines;
-}
-
 std::vector<std::string> UsableKernels() {
   std::vector<std::string> names;
   for (const KernelInfo& kernel : Kernels()) {
     if (kernel.available) names.push_back(kernel.name);
   }
   return names;
-}
-
-// Exit code 2, nothing on stdout, and `reason` in what stderr says.
-void ExpectRefused(const std::vector<std::string>& arguments, const std::string& reason) {
-  const CommandResult r = RunAttenio(arguments);
-  EXPECT_EQ(r.exit_code, 2) << r.err;
-  EXPECT_EQ(r.out, "");
-  EXPECT_NE(r.err.find(reason), std::string::npos) << r.err;
 }
 
 // File names are bytes; JSON and names of tensors are UTF-8.
