@@ -33,6 +33,7 @@ void AddBench(CLI::App& app, Action* action);
 void AddProject(CLI::App& app, Action* action);
 void AddIo(CLI::App& app, Action* action);
 void AddCalibrate(CLI::App& app, Action* action);
+void AddAccuracy(CLI::App& app, Action* action);
 
 // --kernel, --schedule and --threads.
 struct RunOptions {

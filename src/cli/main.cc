@@ -23,6 +23,7 @@ int Run(int argc, char** argv) {
   AddBench(app, &action);
   AddIo(app, &action);
   AddCalibrate(app, &action);
+  AddAccuracy(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
