@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkgconf libhwy-dev libdnnl-dev libhwloc-dev libcli11-dev
-          nlohmann-json3-dev libfmt-dev libbenchmark-dev libgtest-dev libpng-dev)
+          nlohmann-json3-dev libfmt-dev libbenchmark-dev libgtest-dev libpng-dev gnuplot-nox)
 for word in "$@"; do
   case $word in
     clang) packages+=(clang libomp-dev) ;;

@@ -34,6 +34,7 @@ void AddProject(CLI::App& app, Action* action);
 void AddIo(CLI::App& app, Action* action);
 void AddCalibrate(CLI::App& app, Action* action);
 void AddAccuracy(CLI::App& app, Action* action);
+void AddReport(CLI::App& app, Action* action);
 
 // --kernel, --schedule and --threads.
 struct RunOptions {

@@ -24,6 +24,7 @@ int Run(int argc, char** argv) {
   AddIo(app, &action);
   AddCalibrate(app, &action);
   AddAccuracy(app, &action);
+  AddReport(app, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,32 +1,20 @@
 #include "cli/picture.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <span>
 
 #include "cli/error.h"
 #include "cli/file.h"
-
-extern char** environ;
+#include "cli/process.h"
 
 namespace attenio::cli {
 namespace {
 
-// Exit code of `gnuplot path`, -1 when it could not be started.
-int RunGnuplot(const std::string& path) {
-  char program[] = "gnuplot";
-  std::string argument = path;
-  char* argv[] = {program, argument.data(), nullptr};
-  pid_t child = 0;
-  if (posix_spawnp(&child, program, nullptr, nullptr, argv, environ) != 0) return -1;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+std::string Terminal(const std::string& path, int width, int height) {
+  const std::string size = fmt::format("size {},{}", width, height);
+  if (path.ends_with(".png")) return "pngcairo " + size + " font 'sans,11' background 'white'";
+  if (path.ends_with(".svg")) return "svg " + size + " dynamic font 'sans,14' background 'white'";
+  Refuse("{}: expected a name that ends in .png or .svg", path);
 }
 
 }  // namespace
@@ -41,11 +29,9 @@ void DrawPicture(const std::string& path, int width, int height, const std::stri
     Refuse("{}: a picture's name has no quotes or line ends", path);
   }
   const std::string file = path + ".gp";
-  WriteText(file, fmt::format("set terminal pngcairo size {},{} font 'sans,11' background 'white'\nset output '{}'\n",
-                              width, height, path) +
-                      script);
-  const int code = RunGnuplot(file);
-  if (code < 0 || code == 127) Refuse("{}: gnuplot is not installed; the script is in {}", path, file);
+  WriteText(file, fmt::format("set terminal {}\nset output '{}'\n", Terminal(path, width, height), path) + script);
+  const int code = RunProcess({"gnuplot", file}).exit_code;
+  if (code == kNotStarted || code == 127) Refuse("{}: gnuplot is not installed; the script is in {}", path, file);
   if (code != 0) Refuse("{}: gnuplot failed on {}", path, file);
 }
 

@@ -6,8 +6,8 @@
 
 namespace attenio::cli {
 
-// Writes `script` to PATH.gp and runs gnuplot on it to make the PNG file `path` (size in pixels). Throws InputError when
-// there is no gnuplot; the script stays.
+// Writes `script` to PATH.gp and runs gnuplot on it to make `path`, a PNG or SVG file by its ending (size in pixels). Throws
+// InputError for another ending or when there is no gnuplot; the script stays.
 void DrawPicture(const std::string& path, int width, int height, const std::string& script);
 
 // Writes text to a file. Throws InputError.

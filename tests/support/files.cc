@@ -47,12 +47,19 @@ std::optional<std::string> SharedPath(const std::string& name) {
   return path;
 }
 
-CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input) {
+std::string AttenioPath() {
 #ifdef ATTENIO_CLI_PATH
+  return ATTENIO_CLI_PATH;
+#else
+  throw std::runtime_error("this build has no attenio command");
+#endif
+}
+
+CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input) {
   const TempFolder folder;
   const std::string in = folder / "in", out = folder / "out", err = folder / "err";
   WriteWhole(in, input);
-  const std::string command = ATTENIO_CLI_PATH;
+  const std::string command = AttenioPath();
   std::vector<char*> argv{const_cast<char*>(command.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -68,11 +75,6 @@ CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::s
   int status = 0;
   waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadWhole(out), ReadWhole(err)};
-#else
-  (void)arguments;
-  (void)input;
-  throw std::runtime_error("built without the command");
-#endif
 }
 
 }  // namespace attenio::testing

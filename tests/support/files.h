@@ -30,6 +30,9 @@ std::string DataPath(const std::string& name);
 // NAME below the folder that ATTENIO_SHARED names (default: ../shared beside the source tree); nothing when it is not there.
 std::optional<std::string> SharedPath(const std::string& name);
 
+// The attenio command of this build.
+std::string AttenioPath();
+
 struct CommandResult {
   int exit_code = -1;  // -1: ended by a signal
   std::string out;
