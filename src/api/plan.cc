@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/no_throw.h"
 #include "exec/run.h"
+#include "exec/wave.h"
 
 namespace attenio {
 
@@ -62,13 +63,6 @@ Result<Schedule> ChooseSchedule(const Problem& p, const Machine& machine, const 
   }
   if (Status s = CheckRunnable(*schedule, p.kernel->quantum); !s.ok()) return s;
   return schedule;
-}
-
-// K and V packed for the heads in flight may take half of the last-level cache: the other half streams Q and O.
-int64_t WaveBytes(const Machine& machine) {
-  int64_t largest = int64_t{8} << 20;
-  for (const MemoryLevel& level : machine.levels) largest = std::max(largest, level.bytes);
-  return largest / 2;
 }
 
 Status CheckWorkspace(const Problem& p, const Operands& operands, std::span<std::byte> workspace) {

@@ -11,9 +11,9 @@ inline constexpr int64_t kTileRows = 42 * kQueryPanel;
 
 // Counts of one tile of rows.
 struct Tally {
-  int64_t kinds[4] = {};   // skip, mean, polynomial, exact (row, group) pairs
-  double exact_keys = 0;   // (row, key) pairs computed exactly
-  double certified = 0;    // largest
+  int64_t kinds[4] = {};  // skip, mean, polynomial, exact (row, group) pairs
+  double exact_keys = 0;  // (row, key) pairs computed exactly
+  double certified = 0;   // largest
 };
 
 // False when no gain is promised: nothing has been written then, and everything should run exactly. Rows that cannot be

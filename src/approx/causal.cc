@@ -15,7 +15,7 @@ constexpr int64_t kBlocksPerTask = 8;
 
 struct Chunk {
   Range queries;
-  int64_t prefix = 0;  // keys before it, the state's
+  int64_t prefix = 0;    // keys before it, the state's
   bool regular = false;  // a whole chunk with all of its own keys
 };
 
@@ -23,7 +23,8 @@ Chunk ChunkAt(const Head& h, int64_t i) {
   const int64_t size = h.a.chunk;
   Chunk c{.queries = {i * size, std::min((i + 1) * size, h.a.shape.q_len)}};
   c.prefix = std::clamp<int64_t>(c.queries.begin + h.a.shape.offset, 0, h.keys());
-  c.regular = c.queries.size() == size && c.queries.begin + h.a.shape.offset >= kKeyPanel && c.prefix + size <= h.keys();
+  c.regular =
+      c.queries.size() == size && c.queries.begin + h.a.shape.offset >= kKeyPanel && c.prefix + size <= h.keys();
   return c;
 }
 
@@ -54,7 +55,9 @@ bool CertifyChunk(const Head& h, const Normal& normal, Range rows) {
 Operands DiagonalOperands(const Head& h, const Chunk& c) {
   const AttentionDesc& d = h.a.desc;
   const int64_t bytes = ElementBytes(d.dtype);
-  const auto at = [bytes](const void* base, int64_t element) { return static_cast<const std::byte*>(base) + element * bytes; };
+  const auto at = [bytes](const void* base, int64_t element) {
+    return static_cast<const std::byte*>(base) + element * bytes;
+  };
   return {.q = at(h.operands.q, c.queries.begin * d.q.row),
           .k = at(h.operands.k, c.prefix * d.k.row),
           .v = at(h.operands.v, c.prefix * d.v.row),
@@ -102,7 +105,8 @@ void FinishChunk(const Head& h, const Normal& normal, Range rows) {
 
 bool CheaperExactly(const Head& h, const Chunk& c, int degree) {
   if (h.a.mode == ApproxMode::kPolynomial) return false;
-  const double pair = h.a.costs.exact_row * static_cast<double>(h.rows()) / static_cast<double>(h.a.head->shape.AllowedPairs());
+  const double pair =
+      h.a.costs.exact_row * static_cast<double>(h.rows()) / static_cast<double>(h.a.head->shape.AllowedPairs());
   return pair * static_cast<double>(c.prefix + h.a.chunk / 2) < h.a.costs.row[degree];
 }
 
@@ -111,10 +115,12 @@ void RunExactChunks(const Head& h, const uint8_t* exact, int64_t chunks) {
   std::byte* workspace = h.base + h.a.at.exact;
   const int64_t last = NumPhases(p) - 1;
   for (int64_t phase = 0; phase < last; ++phase) {
-    ParallelFor(h.parallel, NumTasks(p, phase), [&](int64_t i, int w) { RunTask(p, h.operands, workspace, phase, i, w); });
+    ParallelFor(h.parallel, NumTasks(p, phase),
+                [&](int64_t i, int w) { RunTask(p, h.operands, workspace, phase, i, w); });
   }
   ParallelFor(h.parallel, chunks, [&](int64_t i, int w) {
-    if (exact[chunks - 1 - i] != 0) RunTask(p, h.operands, workspace, last, i, w);  // the executor counts tiles from the end
+    if (exact[chunks - 1 - i] != 0)
+      RunTask(p, h.operands, workspace, last, i, w);  // the executor counts tiles from the end
   });
 }
 
@@ -149,7 +155,8 @@ void RunCausal(const Head& h, const Findings& f, const Choice& choice) {
   }
   if (exact_chunks > 0) RunExactChunks(h, exact, chunks);
   if (h.report == nullptr) return;
-  if (exact_chunks > 0) h.report->reason = "chunks with few keys before them, or with rows beyond the certifiable bound";
+  if (exact_chunks > 0)
+    h.report->reason = "chunks with few keys before them, or with rows beyond the certifiable bound";
   h.report->features = std::max(h.report->features, h.a.layout.monomials().count(normal.degree));
   for (int64_t r = 0; r < h.rows(); ++r) ReportRow(h, r, h.RowClasses()[r]);
 }

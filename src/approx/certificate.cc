@@ -12,7 +12,9 @@ constexpr double kSmallestBound = 1e-4;
 // Classes per degree: a row's certificate is that of the smallest class that holds it, at most 1/4 of the way up.
 constexpr int kClassesPerDegree = 4;
 
-double Certified(const ExpPolynomial& p, double unit) { return OutputError(p.error) + RowRoundingError(unit, p, kDrift); }
+double Certified(const ExpPolynomial& p, double unit) {
+  return OutputError(p.error) + RowRoundingError(unit, p, kDrift);
+}
 
 // The largest bound that the degree certifies for max_error (certified error grows with the bound), 0 if none.
 double LargestBound(int degree, double unit, double max_error) {
@@ -49,7 +51,8 @@ std::vector<ScoreClass> ScoreClasses(double max_error, const std::vector<double>
     if (most <= below) continue;
     const double from = std::max(below, most / 4);
     for (int i = 1; i <= kClassesPerDegree; ++i) {
-      const double bound = i == kClassesPerDegree ? most : from * std::pow(most / from, static_cast<double>(i) / kClassesPerDegree);
+      const double bound =
+          i == kClassesPerDegree ? most : from * std::pow(most / from, static_cast<double>(i) / kClassesPerDegree);
       const ExpPolynomial p = MinimaxExp(bound, g);
       classes.push_back({p, Certified(p, unit[g])});
     }

@@ -16,11 +16,11 @@ double CancellationError(double unit, double bound);
 
 // The blocking of all sums between a key element and an output: each adds one rounding per term.
 struct Blocking {
-  int64_t key_panel = 0;     // keys summed in registers
-  int64_t panels = 0;        // panels summed into one partial state
-  int64_t partials = 0;      // partial states summed
+  int64_t key_panel = 0;      // keys summed in registers
+  int64_t panels = 0;         // panels summed into one partial state
+  int64_t partials = 0;       // partial states summed
   int64_t feature_block = 0;  // features summed in registers
-  int64_t blocks = 0;        // blocks summed into the output
+  int64_t blocks = 0;         // blocks summed into the output
 };
 // Roundings (in units of 2^-24) that a term of the numerator or denominator collects, 6 g + 8 for its own products included.
 double RoundingUnits(const Blocking& blocking, int degree);

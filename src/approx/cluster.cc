@@ -14,13 +14,21 @@ constexpr int kRounds = 3;
 constexpr int64_t kSamplePerGroup = 16;  // at most kSampleRows = 16 kMaxGroups sampled keys
 
 // Writes the nearest centre of up to kQueryPanel keys: the largest x . c - |c|^2 / 2.
-void Nearest(const Head& h, const Findings& f, const Groups& g, const int64_t* keys, int64_t count, const float* half_squares,
-             const WorkerPiece& w, uint8_t* group) {
-  LoadTransposed({.rows = h.Keys(), .index = keys, .count = count, .shift = f.centre}, h.a.shape.qk_dim, kQueryPanel, w.x);
+void Nearest(const Head& h, const Findings& f, const Groups& g, const int64_t* keys, int64_t count,
+             const float* half_squares, const WorkerPiece& w, uint8_t* group) {
+  LoadTransposed({.rows = h.Keys(), .index = keys, .count = count, .shift = f.centre}, h.a.shape.qk_dim, kQueryPanel,
+                 w.x);
   const int64_t padded = RoundUp(g.count, kColumnQuantum);
   std::fill_n(w.weights, kQueryPanel * kMaxGroups, 0.0f);
-  GetFeatureKernels().product({.a = w.x, .a_row = 1, .a_k = kQueryPanel, .b = g.centres, .c = w.weights, .stride = kMaxGroups,
-                               .rows = count, .columns = padded, .depth = h.a.shape.qk_dim});
+  GetFeatureKernels().product({.a = w.x,
+                               .a_row = 1,
+                               .a_k = kQueryPanel,
+                               .b = g.centres,
+                               .c = w.weights,
+                               .stride = kMaxGroups,
+                               .rows = count,
+                               .columns = padded,
+                               .depth = h.a.shape.qk_dim});
   for (int64_t r = 0; r < count; ++r) {
     const float* score = w.weights + r * kMaxGroups;
     int64_t best = 0;
@@ -108,7 +116,8 @@ void Pack(const Head& h, const Findings& f, const Groups& g, int64_t i) {
   float* k = h.Floats(h.a.at.group_keys) + g.padded[i] * d;
   float* v = h.Floats(h.a.at.group_values) + g.padded[i] * columns;
   LoadTransposed({.rows = h.Keys(), .index = g.order + g.begin[i], .count = count, .shift = f.centre}, d, slots, k);
-  LoadRows({.rows = h.Values(), .index = g.order + g.begin[i], .count = count, .shift = f.middle}, h.a.shape.v_dim, columns, slots, v);
+  LoadRows({.rows = h.Values(), .index = g.order + g.begin[i], .count = count, .shift = f.middle}, h.a.shape.v_dim,
+           columns, slots, v);
   float largest = 0;
   for (int64_t j = 0; j < count; ++j) {
     double square = 0;
@@ -157,7 +166,8 @@ void SeedGroups(const Head& h, const Findings& f, Groups* g) {
       for (int64_t r = 0; r < count; ++r) w.index[r] = SampleAt(first + r, stride);
       Nearest(h, f, *g, w.index, count, half, w, group + first);
     }
-    Means(h, sampled, group, [&](int64_t i) { return rows + i * d; }, g);
+    Means(
+        h, sampled, group, [&](int64_t i) { return rows + i * d; }, g);
   }
   int64_t members[kMaxGroups] = {};
   std::fill_n(g->radius, g->count, 0.0f);
@@ -185,7 +195,13 @@ void FinishGroups(const Head& h, const Findings& f, Groups* g) {
     Nearest(h, f, *g, w.index, count, half, w, group + first);
   });
   float* x = h.Worker(0).v;
-  Means(h, h.keys(), group, [&](int64_t j) { LoadKey(h, f, j, x); return static_cast<const float*>(x); }, g);
+  Means(
+      h, h.keys(), group,
+      [&](int64_t j) {
+        LoadKey(h, f, j, x);
+        return static_cast<const float*>(x);
+      },
+      g);
   Sort(h, group, g);
   ParallelFor(h.parallel, g->count, [&](int64_t i, int) { Pack(h, f, *g, i); });
 }

@@ -16,14 +16,16 @@ inline constexpr int64_t kMaxGroups = 256;
 // Groups of keys, all arrays in the workspace. Vectors are relative to the centre of all keys. Group g holds the keys
 // order[begin[g] .. begin[g + 1]) and, packed, the slots padded[g] .. padded[g + 1] (multiples of 16).
 struct Groups {
-  int64_t count = 0;           // groups
-  float* centres = nullptr;    // qk_dim x kMaxGroups, transposed; mean of the keys of each group
-  float* radius = nullptr;     // largest distance of a key of the group from its centre
-  int64_t* begin = nullptr;    // count + 1
-  int64_t* padded = nullptr;   // count + 1
-  int64_t* order = nullptr;    // keys by group, ascending inside
-  float* values = nullptr;     // kMaxGroups x columns: sum of the centred values of each group
-  double reach = 0;            // largest |key - centre of all|
+  int64_t count = 0;          // groups
+  float* centres = nullptr;   // qk_dim x kMaxGroups, transposed; mean of the keys of each group
+  float* radius = nullptr;    // largest distance of a key of the group from its centre
+  int64_t* begin = nullptr;   // count + 1
+  int64_t* padded = nullptr;  // count + 1
+  int64_t* order = nullptr;   // keys by group, ascending inside
+  float* values = nullptr;    // kMaxGroups x columns: sum of the centred values of each group
+  double reach = 0;           // largest |key - centre of all|
+
+  int64_t size(int64_t group) const { return begin[group + 1] - begin[group]; }
 };
 
 // Number of groups for `keys` keys.

@@ -32,13 +32,15 @@ class Normals {
 
 double Dot(const RowView& a, int64_t i, const RowView& b, int64_t j, int64_t dim) {
   double sum = 0;
-  for (int64_t c = 0; c < dim; ++c) sum += static_cast<double>(a.Row<float>(i)[c * a.element]) * b.Row<float>(j)[c * b.element];
+  for (int64_t c = 0; c < dim; ++c)
+    sum += static_cast<double>(a.Row<float>(i)[c * a.element]) * b.Row<float>(j)[c * b.element];
   return sum;
 }
 
 void Write(const ComparatorHead& h, int64_t row, const std::vector<double>& numerator, double den) {
   float* out = const_cast<float*>(h.out.Row<float>(row));
-  for (int64_t c = 0; c < h.v_dim; ++c) out[c * h.out.element] = static_cast<float>(numerator[static_cast<size_t>(c)] / den);
+  for (int64_t c = 0; c < h.v_dim; ++c)
+    out[c * h.out.element] = static_cast<float>(numerator[static_cast<size_t>(c)] / den);
 }
 
 // Attention whose weight matrix is left(row) . right(key): one pass over the keys, one over the rows.
@@ -50,7 +52,8 @@ void LowRank(const ComparatorHead& h, int64_t rank, Left left, Right right) {
     right(j, feature.data());
     for (int64_t f = 0; f < rank; ++f) {
       double* z = state.data() + static_cast<size_t>(f) * width;
-      for (int64_t c = 0; c < h.v_dim; ++c) z[c] += feature[static_cast<size_t>(f)] * h.v.Row<float>(j)[c * h.v.element];
+      for (int64_t c = 0; c < h.v_dim; ++c)
+        z[c] += feature[static_cast<size_t>(f)] * h.v.Row<float>(j)[c * h.v.element];
       z[h.v_dim] += feature[static_cast<size_t>(f)];
     }
   }
@@ -58,7 +61,8 @@ void LowRank(const ComparatorHead& h, int64_t rank, Left left, Right right) {
     left(i, feature.data());
     std::fill(numerator.begin(), numerator.end(), 0.0);
     for (int64_t f = 0; f < rank; ++f) {
-      for (size_t c = 0; c < width; ++c) numerator[c] += feature[static_cast<size_t>(f)] * state[static_cast<size_t>(f) * width + c];
+      for (size_t c = 0; c < width; ++c)
+        numerator[c] += feature[static_cast<size_t>(f)] * state[static_cast<size_t>(f) * width + c];
     }
     Write(h, i, numerator, numerator[width - 1]);
   }
@@ -127,16 +131,32 @@ void RunTaylor(const ComparatorHead& h, int degree) {
     const int64_t count = std::min(kKeyPanel, h.keys - first);
     LoadTransposed({.rows = h.k.From(first), .count = count}, h.qk_dim, kKeyPanel, x);
     LoadRows({.rows = h.v.From(first), .count = count}, h.v_dim, layout.columns(), kKeyPanel, v);
-    AddKeys(layout, {.x = x, .v = v, .count = count, .degree = degree, .blocks = {0, layout.monomials().blocks(degree)}, .z = z, .scratch = scratch});
+    AddKeys(layout, {.x = x,
+                     .v = v,
+                     .count = count,
+                     .degree = degree,
+                     .blocks = {0, layout.monomials().blocks(degree)},
+                     .z = z,
+                     .scratch = scratch});
   }
   const ExpPolynomial p = TaylorExp(1, degree);
-  for (int k = 0; k <= degree; ++k) std::fill_n(coefficients + k * kQueryPanel, kQueryPanel, static_cast<float>(p.coefficient[k]));
+  for (int k = 0; k <= degree; ++k)
+    std::fill_n(coefficients + k * kQueryPanel, kQueryPanel, static_cast<float>(p.coefficient[k]));
   for (int64_t first = 0; first < h.rows; first += kQueryPanel) {
     const int64_t count = std::min(kQueryPanel, h.rows - first);
-    LoadTransposed({.rows = h.q.From(first), .count = count, .multiplier = static_cast<float>(h.scale)}, h.qk_dim, kQueryPanel, x);
+    LoadTransposed({.rows = h.q.From(first), .count = count, .multiplier = static_cast<float>(h.scale)}, h.qk_dim,
+                   kQueryPanel, x);
     std::fill_n(v, kQueryPanel * layout.columns(), 0.0f);
     std::fill_n(den, kQueryPanel, 0.0f);
-    ApplyRows(layout, {.x = x, .coefficients = coefficients, .count = count, .degree = degree, .state_degree = degree, .z = z, .out = v, .den = den, .scratch = scratch});
+    ApplyRows(layout, {.x = x,
+                       .coefficients = coefficients,
+                       .count = count,
+                       .degree = degree,
+                       .state_degree = degree,
+                       .z = z,
+                       .out = v,
+                       .den = den,
+                       .scratch = scratch});
     for (int64_t r = 0; r < count; ++r) {
       const float* row = v + r * layout.columns();
       Write(h, first + r, std::vector<double>(row, row + h.v_dim), den[r]);
@@ -163,7 +183,8 @@ void RunNystrom(const ComparatorHead& h, int64_t landmarks) {
   const auto landmark = [&](int64_t i) { return i * h.keys / n; };
   std::vector<double> factor(static_cast<size_t>(n * n));
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < n; ++j) factor[static_cast<size_t>(i * n + j)] = std::exp(scale * Dot(h.k, landmark(i), h.k, landmark(j), h.qk_dim));
+    for (int64_t j = 0; j < n; ++j)
+      factor[static_cast<size_t>(i * n + j)] = std::exp(scale * Dot(h.k, landmark(i), h.k, landmark(j), h.qk_dim));
   }
   Factor(&factor, n);
   const auto side = [&](const RowView& rows, double s) {
@@ -193,7 +214,8 @@ void RunWindow(const ComparatorHead& h, const ComparatorOptions& o) {
         }
         const double w = std::exp(s - top);
         den += w;
-        for (int64_t c = 0; c < h.v_dim; ++c) numerator[static_cast<size_t>(c)] += w * h.v.Row<float>(j)[c * h.v.element];
+        for (int64_t c = 0; c < h.v_dim; ++c)
+          numerator[static_cast<size_t>(c)] += w * h.v.Row<float>(j)[c * h.v.element];
       }
     }
     Write(h, i, numerator, den > 0 ? den : 1);

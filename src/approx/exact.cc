@@ -4,6 +4,7 @@
 
 #include "approx/parallel_for.h"
 #include "base/math.h"
+#include "exec/wave.h"
 
 namespace attenio::approx {
 
@@ -13,37 +14,50 @@ Result<Problem> PlanExact(const AttentionDesc& desc, const ExactOptions& options
   if (desc.offsets != nullptr) p.offsets.assign(desc.offsets, desc.offsets + desc.batch);
   if (desc.kv_lens != nullptr) p.kv_lens.assign(desc.kv_lens, desc.kv_lens + desc.batch);
   p.desc.offsets = p.desc.kv_lens = nullptr;
-  p.shape = {.batch = desc.batch, .q_heads = desc.q_heads, .kv_heads = desc.kv_heads, .q_len = desc.q_len,
-             .kv_len = desc.kv_len, .qk_dim = desc.qk_dim, .v_dim = desc.v_dim, .element_bytes = ElementBytes(desc.dtype),
-             .offset = desc.offset, .left = desc.window_left, .right = desc.causal ? 0 : desc.window_right};
+  p.shape = {.batch = desc.batch,
+             .q_heads = desc.q_heads,
+             .kv_heads = desc.kv_heads,
+             .q_len = desc.q_len,
+             .kv_len = desc.kv_len,
+             .qk_dim = desc.qk_dim,
+             .v_dim = desc.v_dim,
+             .element_bytes = ElementBytes(desc.dtype),
+             .offset = desc.offset,
+             .left = desc.window_left,
+             .right = desc.causal ? 0 : desc.window_right};
   p.workers = options.workers;
   std::string rejected;
   p.kernel = SelectKernel(desc.dtype, desc.qk_dim, desc.v_dim, options.kernel, &rejected);
-  if (p.kernel == nullptr) return Status::Error(Code::kUnsupported, "no kernel for the exact rows: %s", rejected.c_str());
+  if (p.kernel == nullptr)
+    return Status::Error(Code::kUnsupported, "no kernel for the exact rows: %s", rejected.c_str());
   const Quantum& quantum = p.kernel->quantum;
   const int64_t dim = std::max<int64_t>(1, desc.qk_dim);
-  Result<Schedule> schedule =
-      Solve(p.shape, *options.machine,
-            {.quantum = quantum, .threads = p.workers, .packed_bytes = std::max<int64_t>(1, p.kernel->q_row_bytes(dim) / dim)});
+  Result<Schedule> schedule = Solve(p.shape, *options.machine,
+                                    {.quantum = quantum,
+                                     .threads = p.workers,
+                                     .packed_bytes = std::max<int64_t>(1, p.kernel->q_row_bytes(dim) / dim)});
   if (!schedule.ok()) return schedule.status();
   if (options.tile_rows > 0) {
     schedule->levels[0].queries = options.tile_rows;
     schedule->levels.resize(1);
     schedule = Complete(*schedule, p.shape, *options.machine, {.quantum = quantum, .threads = p.workers});
     if (!schedule.ok()) return schedule.status();
+    schedule->levels[0].dataflow = Dataflow::kQueryResident;
+    schedule->packing = options.packing;
   }
-  // The executor takes whole strips of a query-resident tile, whatever the analysis of the level inside says.
-  for (size_t i = 0; i < schedule->levels.size() && i < 2; ++i) schedule->levels[i].dataflow = Dataflow::kQueryResident;
-  while (schedule->levels.size() < 2) schedule->levels.push_back({"L1", Dataflow::kQueryResident, quantum.rows, quantum.keys});
-  schedule->levels[1].keys = schedule->levels[0].keys;
-  schedule->packing = options.packing;
+  while (schedule->levels.size() < 2)
+    schedule->levels.push_back({"L1", Dataflow::kQueryResident, quantum.rows, schedule->levels[0].keys});
+  if (options.tile_rows > 0) {  // short tiles: whole strips at once
+    schedule->levels[1].dataflow = Dataflow::kQueryResident;
+    schedule->levels[1].keys = schedule->levels[0].keys;
+  }
   p.schedule = *schedule;
-  constexpr int64_t kWaveBytes = int64_t{16} << 20;
-  if (Status s = LayOut(&p, kWaveBytes); !s.ok()) return s;
+  if (Status s = LayOut(&p, WaveBytes(*options.machine)); !s.ok()) return s;
   return p;
 }
 
-void RunTiles(const Problem& p, const Operands& operands, std::byte* workspace, int64_t tiles, const Parallel& parallel) {
+void RunTiles(const Problem& p, const Operands& operands, std::byte* workspace, int64_t tiles,
+              const Parallel& parallel) {
   const int64_t last = NumPhases(p) - 1;
   for (int64_t phase = 0; phase <= last; ++phase) {
     // The executor numbers query tiles from the last to the first.

@@ -20,7 +20,8 @@ struct ExactOptions {
 Result<Problem> PlanExact(const AttentionDesc& desc, const ExactOptions& options);
 
 // Runs the packing phases and then the query tiles [0, tiles) of a problem with one KV head.
-void RunTiles(const Problem& problem, const Operands& operands, std::byte* workspace, int64_t tiles, const Parallel& parallel);
+void RunTiles(const Problem& problem, const Operands& operands, std::byte* workspace, int64_t tiles,
+              const Parallel& parallel);
 
 }  // namespace attenio::approx
 

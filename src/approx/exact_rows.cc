@@ -49,8 +49,11 @@ bool RunExactRows(const Head& h) {
   if (count > h.a.max_exact_rows) return false;
   if (count == 0) return true;
   CopyRows(h, order, count);
-  const Operands operands{.q = h.base + h.a.at.gathered_q, .k = h.operands.k, .v = h.operands.v,
-                          .out = h.base + h.a.at.gathered_out, .lse = h.Floats(h.a.at.gathered_lse)};
+  const Operands operands{.q = h.base + h.a.at.gathered_q,
+                          .k = h.operands.k,
+                          .v = h.operands.v,
+                          .out = h.base + h.a.at.gathered_out,
+                          .lse = h.Floats(h.a.at.gathered_lse)};
   const int64_t tile = h.a.gathered->schedule.levels[0].queries;
   RunTiles(*h.a.gathered, operands, h.base + h.a.at.exact, CeilDiv(count, tile), h.parallel);
   WriteExactRows(h, order, count);

@@ -16,7 +16,8 @@ RowView KeyView(const void* base, DType type, const Strides& s) {
 }
 
 RowView QueryView(const Head& h, const void* base, DType type, const Strides& s) {
-  return {.base = base, .dtype = type, .group = h.a.shape.group(), .outer = s.row, .inner = s.head, .element = s.element};
+  return {
+      .base = base, .dtype = type, .group = h.a.shape.group(), .outer = s.row, .inner = s.head, .element = s.element};
 }
 
 double Dot(const RowView& rows, int64_t r, int64_t dim, const float* y) {
@@ -33,8 +34,15 @@ void AddOutliers(const Head& h, const Outliers& o, int64_t count, const float* b
   const FeatureKernels& kernels = GetFeatureKernels();
   const int64_t padded = o.padded, columns = h.a.layout.columns();
   std::fill_n(w.weights, kQueryPanel * padded, 0.0f);
-  kernels.product({.a = w.x, .a_row = 1, .a_k = kQueryPanel, .b = o.k, .c = w.weights, .stride = padded, .rows = count,
-                   .columns = padded, .depth = h.a.shape.qk_dim});
+  kernels.product({.a = w.x,
+                   .a_row = 1,
+                   .a_k = kQueryPanel,
+                   .b = o.k,
+                   .c = w.weights,
+                   .stride = padded,
+                   .rows = count,
+                   .columns = padded,
+                   .depth = h.a.shape.qk_dim});
   for (int64_t r = 0; r < RoundUp(count, kRowQuantum); ++r) {
     float* score = w.weights + r * padded;
     float max = 0;
@@ -47,8 +55,15 @@ void AddOutliers(const Head& h, const Outliers& o, int64_t count, const float* b
     w.den[r] = w.den[r] * factor + sum;
     for (int64_t c = 0; c < columns; ++c) w.v[r * columns + c] *= factor;
   }
-  kernels.product({.a = w.weights, .a_row = padded, .a_k = 1, .b = o.v, .c = w.v, .stride = columns, .rows = count,
-                   .columns = columns, .depth = o.count});
+  kernels.product({.a = w.weights,
+                   .a_row = padded,
+                   .a_k = 1,
+                   .b = o.v,
+                   .c = w.v,
+                   .stride = columns,
+                   .rows = count,
+                   .columns = columns,
+                   .depth = o.count});
 }
 
 }  // namespace
@@ -169,7 +184,8 @@ Choice ChooseFor(const Head& h) {
                  .always = h.a.mode == ApproxMode::kPolynomial});
 }
 
-void AddKeyRange(const Head& h, const Normal& normal, const Outliers& o, Range keys, Range blocks, float* z, int worker) {
+void AddKeyRange(const Head& h, const Normal& normal, const Outliers& o, Range keys, Range blocks, float* z,
+                 int worker) {
   const WorkerPiece w = h.Worker(worker);
   const int64_t* skip = std::lower_bound(o.index, o.index + o.count, keys.begin);
   const int64_t* skip_end = o.index + o.count;
@@ -182,12 +198,17 @@ void AddKeyRange(const Head& h, const Normal& normal, const Outliers& o, Range k
         w.index[count++] = first;
       }
     }
-    PanelSource source{.rows = h.Keys(), .index = w.index, .count = count, .shift = normal.findings->centre,
+    PanelSource source{.rows = h.Keys(),
+                       .index = w.index,
+                       .count = count,
+                       .shift = normal.findings->centre,
                        .multiplier = static_cast<float>(1 / normal.radius)};
     LoadTransposed(source, h.a.shape.qk_dim, kKeyPanel, w.x);
     source = {.rows = h.Values(), .index = w.index, .count = count, .shift = normal.findings->middle};
     LoadRows(source, h.a.shape.v_dim, h.a.layout.columns(), kKeyPanel, w.v);
-    AddKeys(h.a.layout, {.x = w.x, .v = w.v, .count = count, .degree = normal.degree, .blocks = blocks, .z = z, .scratch = w.scratch});
+    AddKeys(
+        h.a.layout,
+        {.x = w.x, .v = w.v, .count = count, .degree = normal.degree, .blocks = blocks, .z = z, .scratch = w.scratch});
   }
 }
 
@@ -201,8 +222,8 @@ uint8_t ClassOf(const Head& h, const Normal& normal, const Outliers& o, float qu
   return rounding > 0.1 * h.a.classes[found].p.error ? kExactRow : static_cast<uint8_t>(found);
 }
 
-void EvaluateRows(const Head& h, const Normal& normal, const Outliers& o, std::span<const int64_t> index, const float* z,
-                  const WorkerPiece& w) {
+void EvaluateRows(const Head& h, const Normal& normal, const Outliers& o, std::span<const int64_t> index,
+                  const float* z, const WorkerPiece& w) {
   const int64_t count = static_cast<int64_t>(index.size());
   const double scale = *h.a.desc.scale * normal.radius;
   float bounds[kQueryPanel];
@@ -221,8 +242,15 @@ void EvaluateRows(const Head& h, const Normal& normal, const Outliers& o, std::s
   std::fill_n(w.v, kQueryPanel * h.a.layout.columns(), 0.0f);
   std::fill_n(w.den, kQueryPanel, 0.0f);
   std::fill_n(w.row_shift, kQueryPanel, 0.0f);
-  ApplyRows(h.a.layout, {.x = w.x, .coefficients = w.coefficients, .count = count, .degree = degree,
-                         .state_degree = normal.degree, .z = z, .out = w.v, .den = w.den, .scratch = w.scratch});
+  ApplyRows(h.a.layout, {.x = w.x,
+                         .coefficients = w.coefficients,
+                         .count = count,
+                         .degree = degree,
+                         .state_degree = normal.degree,
+                         .z = z,
+                         .out = w.v,
+                         .den = w.den,
+                         .scratch = w.scratch});
   if (o.count > 0) AddOutliers(h, o, count, bounds, w);
 }
 
@@ -236,7 +264,8 @@ void WriteRow(const Head& h, const Findings& f, int64_t row, const float* numera
   WithFloatType(out.dtype, [&](auto* type) {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(type)>>;
     T* target = const_cast<T*>(out.Row<T>(row));
-    for (int64_t c = 0; c < h.a.shape.v_dim; ++c) FromFloat(numerator[c] * inverse + f.middle[c], &target[c * out.element]);
+    for (int64_t c = 0; c < h.a.shape.v_dim; ++c)
+      FromFloat(numerator[c] * inverse + f.middle[c], &target[c * out.element]);
   });
   if (!h.a.desc.lse) return;
   *const_cast<float*>(h.Lse().Row<float>(row)) = static_cast<float>(std::log(den) + log_shift + CentreScore(h, f, row));
@@ -246,8 +275,10 @@ void ReportRow(const Head& h, int64_t row, uint8_t row_class) {
   if (h.report == nullptr) return;
   const int64_t at = h.ReportIndex(row);
   const bool exact = row_class == kExactRow;
-  if (h.report->row_bound != nullptr) h.report->row_bound[at] = exact ? 0 : static_cast<float>(h.a.classes[row_class].certified);
-  if (h.report->row_degree != nullptr) h.report->row_degree[at] = exact ? -1 : static_cast<int8_t>(h.a.classes[row_class].p.degree);
+  if (h.report->row_bound != nullptr)
+    h.report->row_bound[at] = exact ? 0 : static_cast<float>(h.a.classes[row_class].certified);
+  if (h.report->row_degree != nullptr)
+    h.report->row_degree[at] = exact ? -1 : static_cast<int8_t>(h.a.classes[row_class].p.degree);
   if (exact) {
     ++h.report->exact_rows;
     return;

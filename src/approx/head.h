@@ -21,11 +21,11 @@ inline int64_t SampleAt(int64_t s, int64_t stride) {
 // What the survey found.
 struct Findings {
   bool finite = false;
-  float* centre = nullptr;   // qk_dim
+  float* centre = nullptr;     // qk_dim
   double* key_sum = nullptr;   // qk_dim: of all keys
   double* kept_sum = nullptr;  // qk_dim: of the keys in the state
-  float* middle = nullptr;   // v_dim: (min + max) / 2 of each value column
-  double range = 0;          // largest max - min of a value column
+  float* middle = nullptr;     // v_dim: (min + max) / 2 of each value column
+  double range = 0;            // largest max - min of a value column
 };
 
 // Pieces of one worker.
@@ -37,10 +37,10 @@ struct WorkerPiece {
 // The keys that stay out of the state.
 struct Outliers {
   int64_t count = 0, padded = 0;
-  double largest = 0;          // norm, in radii
+  double largest = 0;              // norm, in radii
   const int64_t* index = nullptr;  // ascending
-  float* k = nullptr;          // qk_dim x padded, normalised like the panels
-  float* v = nullptr;          // padded x columns
+  float* k = nullptr;              // qk_dim x padded, normalised like the panels
+  float* v = nullptr;              // padded x columns
 };
 
 struct Head {
@@ -93,8 +93,8 @@ Choice ChooseFor(const Head& head);
 // How the rows and keys of one choice are brought to [-1, 1].
 struct Normal {
   int degree = 0;
-  double radius = 0;        // keys are divided by it
-  double key_drift = 0;     // |mean of the keys of the state - centre| / radius
+  double radius = 0;     // keys are divided by it
+  double key_drift = 0;  // |mean of the keys of the state - centre| / radius
   const Findings* findings = nullptr;
 };
 
@@ -102,7 +102,8 @@ struct Normal {
 void GatherOutliers(const Head& head, const Normal& normal, Outliers* outliers);
 
 // Adds the keys [keys.begin, keys.end) that are not outliers to z, over `blocks` of features.
-void AddKeyRange(const Head& head, const Normal& normal, const Outliers& outliers, Range keys, Range blocks, float* z, int worker);
+void AddKeyRange(const Head& head, const Normal& normal, const Outliers& outliers, Range keys, Range blocks, float* z,
+                 int worker);
 
 // The class of one row by its norm, kExactRow when no class holds it.
 uint8_t ClassOf(const Head& head, const Normal& normal, const Outliers& outliers, float query_norm);
@@ -113,7 +114,8 @@ void EvaluateRows(const Head& head, const Normal& normal, const Outliers& outlie
                   const float* z, const WorkerPiece& w);
 
 // Writes a finished row: out / den + middle. lse is that of the centred scores plus scale q . centre.
-void WriteRow(const Head& head, const Findings& findings, int64_t row, const float* numerator, double den, double log_shift);
+void WriteRow(const Head& head, const Findings& findings, int64_t row, const float* numerator, double den,
+              double log_shift);
 
 // scale q . centre
 double CentreScore(const Head& head, const Findings& findings, int64_t row);

@@ -30,7 +30,8 @@ double MedianKeyNorm(const Head& h) {
   float* sample = h.Floats(h.a.at.sample);
   const int64_t stride = CeilDiv(h.keys(), kSampleRows);
   int64_t count = 0;
-  for (int64_t s = 0; SampleAt(s, stride) < h.keys(); ++s) sample[count++] = h.Floats(h.a.at.key_norms)[SampleAt(s, stride)];
+  for (int64_t s = 0; SampleAt(s, stride) < h.keys(); ++s)
+    sample[count++] = h.Floats(h.a.at.key_norms)[SampleAt(s, stride)];
   std::nth_element(sample, sample + count / 2, sample + count);
   return sample[count / 2];
 }
@@ -85,7 +86,10 @@ void GatherOutliers(const Head& h, const Normal& normal, Outliers* o) {
   o->v = o->k + h.a.shape.qk_dim * kMaxOutliers;
   o->padded = RoundUp(o->count, kColumnQuantum);
   if (o->count == 0) return;
-  PanelSource source{.rows = h.Keys(), .index = index, .count = o->count, .shift = normal.findings->centre,
+  PanelSource source{.rows = h.Keys(),
+                     .index = index,
+                     .count = o->count,
+                     .shift = normal.findings->centre,
                      .multiplier = static_cast<float>(1 / normal.radius)};
   LoadTransposed(source, h.a.shape.qk_dim, o->padded, o->k);
   source = {.rows = h.Values(), .index = index, .count = o->count, .shift = normal.findings->middle};

@@ -15,7 +15,9 @@ void ParallelFor(const Parallel& parallel, int64_t tasks, Body&& body) {
   if (tasks <= 0) return;
   parallel.run(
       parallel.context, tasks,
-      [](void* argument, int64_t index, int worker) { (*static_cast<std::remove_reference_t<Body>*>(argument))(index, worker); },
+      [](void* argument, int64_t index, int worker) {
+        (*static_cast<std::remove_reference_t<Body>*>(argument))(index, worker);
+      },
       &body);
 }
 

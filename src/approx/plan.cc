@@ -1,13 +1,11 @@
-// Planning: what can be certified, what it costs, and where everything lives in the workspace.
+// Planning: what can be certified and what it costs.
 #include <algorithm>
 #include <climits>
 #include <cmath>
 
-#include "approx/blockwise.h"
 #include "approx/cluster.h"
 #include "approx/exact.h"
 #include "approx/run.h"
-#include "exec/workspace.h"
 
 namespace attenio::approx {
 namespace {
@@ -34,9 +32,12 @@ const char* WhyExact(const AttentionDesc& d) {
   if (d.window_left != kUnbounded || (d.window_right != kUnbounded && !d.causal)) return "windows are not certifiable";
   if (d.causal && d.window_right > 0) return "windows are not certifiable";
   if (d.kv_lens != nullptr || d.offsets != nullptr) return "per-sequence lengths run exactly";
-  if (d.qk_dim < 1 || d.v_dim < 1 || d.kv_len < 1 || d.q_len < 1 || d.q_heads < 1 || d.batch < 1) return "nothing to approximate";
-  if (d.qk_dim > kMaxDim || d.v_dim > kMaxDim) return "qk_dim or v_dim is above 32768: no state has so many rows or columns";
-  if (d.kv_len > kMaxRows || d.q_heads / d.kv_heads > kMaxRows / d.q_len) return "more than 2^40 keys or query rows run exactly";
+  if (d.qk_dim < 1 || d.v_dim < 1 || d.kv_len < 1 || d.q_len < 1 || d.q_heads < 1 || d.batch < 1)
+    return "nothing to approximate";
+  if (d.qk_dim > kMaxDim || d.v_dim > kMaxDim)
+    return "qk_dim or v_dim is above 32768: no state has so many rows or columns";
+  if (d.kv_len > kMaxRows || d.q_heads / d.kv_heads > kMaxRows / d.q_len)
+    return "more than 2^40 keys or query rows run exactly";
   return "";
 }
 
@@ -55,7 +56,9 @@ AttentionDesc HeadDesc(const AttentionDesc& desc) {
   return d;
 }
 
-Strides Contiguous(int64_t rows, int64_t dim) { return {.batch = rows * dim, .head = rows * dim, .row = dim, .element = 1}; }
+Strides Contiguous(int64_t rows, int64_t dim) {
+  return {.batch = rows * dim, .head = rows * dim, .row = dim, .element = 1};
+}
 
 AttentionDesc GatheredDesc(const AttentionDesc& desc, int64_t rows) {
   AttentionDesc d = HeadDesc(desc);
@@ -137,12 +140,13 @@ Status PlanExactParts(const ApproxOptions& options, const Machine& machine, Appr
 }
 
 void PlanCosts(const Machine& machine, Approximation* a) {
-  CostInputs inputs{.keys = a->shape.kv_len,
-                    .keys_per_row = static_cast<double>(a->head->shape.AllowedPairs()) / static_cast<double>(a->shape.rows()),
-                    .qk_dim = a->shape.qk_dim,
-                    .v_dim = a->shape.v_dim,
-                    .fma_flops = machine.fma_flops > 0 ? machine.fma_flops : kUnknownFlops,
-                    .exact_flops = ExactFlops(machine, *a->head)};
+  CostInputs inputs{
+      .keys = a->shape.kv_len,
+      .keys_per_row = static_cast<double>(a->head->shape.AllowedPairs()) / static_cast<double>(a->shape.rows()),
+      .qk_dim = a->shape.qk_dim,
+      .v_dim = a->shape.v_dim,
+      .fma_flops = machine.fma_flops > 0 ? machine.fma_flops : kUnknownFlops,
+      .exact_flops = ExactFlops(machine, *a->head)};
   for (int g = 0; g <= a->layout.monomials().degree(); ++g) inputs.features.push_back(a->layout.monomials().count(g));
   a->costs = PredictCosts(inputs);
   if (a->chunk > 0) {
@@ -157,11 +161,14 @@ void PlanGroups(Approximation* a) {
   const double exact = static_cast<double>(kGroupKeys * (s.qk_dim + s.v_dim));
   const int64_t columns = RoundUp(s.v_dim, kColumnQuantum);
   a->group_degree = 1;
-  while (a->group_degree < 3 && 2.0 * static_cast<double>(FeatureCount(s.qk_dim, a->group_degree + 1) * columns) <= exact) ++a->group_degree;
+  while (a->group_degree < 3 &&
+         2.0 * static_cast<double>(FeatureCount(s.qk_dim, a->group_degree + 1) * columns) <= exact)
+    ++a->group_degree;
   a->layout = StateLayout(s.qk_dim, s.v_dim, a->group_degree);
   // Gathered panels of a few rows reach less of the peak with the small products of a polynomial.
   a->group_poly_cost = 1.5 * static_cast<double>(a->layout.monomials().count() * columns);
-  a->group_exact_cost = static_cast<double>(s.kv_len) / static_cast<double>(GroupCount(s.kv_len)) * static_cast<double>(s.qk_dim + s.v_dim);
+  a->group_exact_cost = static_cast<double>(s.kv_len) / static_cast<double>(GroupCount(s.kv_len)) *
+                        static_cast<double>(s.qk_dim + s.v_dim);
   const double unit = (static_cast<double>(4 * kGroupKeys) + 64) * 0x1p-24;
   for (double bound = 1e-3; bound < 4; bound *= 1.25) {
     const ExpPolynomial p = MinimaxExp(bound, a->group_degree);
@@ -169,85 +176,6 @@ void PlanGroups(Approximation* a) {
     if (error > 0.9) break;
     a->group_classes.push_back({p, error});
   }
-}
-
-void LayOutGroups(Approximation* a, WorkspaceSizer* all) {
-  const Shape& s = a->shape;
-  const int64_t columns = a->layout.columns(), slots = s.kv_len + kMaxGroups * kColumnQuantum;
-  ApproxLayout& at = a->at;
-  at.group_of = all->Take(RoundUp(s.kv_len, kQueryPanel), 1);
-  at.group_centres = all->Take(s.qk_dim * kMaxGroups, 4);
-  at.group_radius = all->Take(kMaxGroups, 4);
-  at.group_begin = all->Take(2 * (kMaxGroups + 1), 8);
-  at.group_means = all->Take(kMaxGroups * columns, 4);
-  at.group_sums = all->Take(kMaxGroups * s.qk_dim, 8);
-  at.group_sample = all->Take(kSampleRows * s.qk_dim, 4);
-  at.group_keys = all->Take(slots * s.qk_dim, 4);
-  at.group_values = all->Take(slots * columns, 4);
-  at.group_tallies = all->Take(CeilDiv(s.rows(), kTileRows), sizeof(Tally));
-  WorkspaceSizer tile;
-  tile.Take(kTileRows * (columns + 3 + kMaxGroups), 4);
-  tile.Take(kTileRows * kMaxGroups, 1);
-  at.group_tile_bytes = tile.size();
-  at.group_tile = all->Take(a->workers, at.group_tile_bytes);
-}
-
-int64_t LargestStateFloats(const Approximation& a) {
-  if (a.method == ApproxMethod::kGroups) return GroupCount(a.shape.kv_len) * a.layout.floats(a.group_degree);
-  int64_t floats = 0;
-  for (int g = 0; g <= a.layout.monomials().degree(); ++g) floats = std::max(floats, PartialStates(a, g) * a.layout.floats(g));
-  return floats;
-}
-
-Status LayOutWorkspace(Approximation* a) {
-  const Shape& s = a->shape;
-  const int64_t rows = s.rows(), columns = a->layout.columns();
-  ApproxLayout& at = a->at;
-  WorkspaceSizer survey;
-  survey.Take(s.qk_dim, 8);
-  survey.Take(s.v_dim, 8);
-  survey.Take(2 * s.v_dim, 4);
-  at.survey_bytes = survey.size();
-  WorkspaceSizer worker;
-  worker.Take(s.qk_dim * kKeyPanel, 4);            // transposed rows
-  worker.Take(kKeyPanel * columns, 4);             // values, or the output of a query panel
-  worker.Take(a->layout.scratch_floats(), 4);
-  worker.Take((a->layout.monomials().degree() + 1) * kQueryPanel, 4);
-  worker.Take(3 * kQueryPanel, 4);
-  worker.Take(kKeyPanel, 8);
-  worker.Take(kQueryPanel * kMaxOutliers, 4);
-  at.worker_bytes = worker.size();
-  WorkspaceSizer all;
-  at.surveys = all.Take(CeilDiv(s.kv_len, kSurveyKeys), at.survey_bytes);
-  at.key_norms = all.Take(s.kv_len, 4);
-  at.query_norms = all.Take(rows, 4);
-  at.top_norms = all.Take(s.kv_len, 4);
-  at.sample = all.Take(kSampleRows, 4);
-  at.vectors = all.Take(3 * s.qk_dim + s.v_dim, 8);
-  at.order = all.Take(std::max(rows, s.kv_len), 8);
-  at.row_class = all.Take(rows, 1);
-  at.outliers = all.Take(kMaxOutliers, 8 + 4 * (s.qk_dim + columns));
-  at.state = all.Take(LargestStateFloats(*a), 4);
-  at.worker = all.Take(a->workers, at.worker_bytes);
-  if (a->method == ApproxMethod::kGroups) LayOutGroups(a, &all);
-  if (a->gathered.has_value()) {
-    at.gathered_q = all.Take(a->max_exact_rows * s.qk_dim, s.element_bytes);
-    at.gathered_out = all.Take(a->max_exact_rows * s.v_dim, 4);
-    at.gathered_lse = all.Take(a->max_exact_rows, 4);
-  }
-  if (a->diagonal.has_value()) {  // results of one chunk
-    at.gathered_out = all.Take(a->chunk * s.group() * s.v_dim, 4);
-    at.gathered_lse = all.Take(a->chunk * s.group(), 4);
-  }
-  int64_t exact = a->head->workspace_bytes;
-  if (a->gathered.has_value()) exact = std::max(exact, a->gathered->workspace_bytes);
-  at.exact = all.Take(1, exact);
-  if (a->diagonal.has_value()) at.diagonal = all.Take(1, a->diagonal->workspace_bytes);
-  at.bytes = all.size() + WorkspaceSizer::kAlignment;
-  if (all.ok() && worker.ok() && survey.ok()) return {};
-  return Status::Error(Code::kInvalidArgument, "the workspace for q_len %lld, kv_len %lld, dims %lld/%lld overflows",
-                       static_cast<long long>(s.q_len), static_cast<long long>(s.kv_len), static_cast<long long>(s.qk_dim),
-                       static_cast<long long>(s.v_dim));
 }
 
 Status PlanAllExact(const ApproxOptions& options, const Machine& machine, const char* reason, Approximation* a) {
@@ -276,16 +204,25 @@ int64_t PartialStates(const Approximation& a, int degree) {
   return std::clamp<int64_t>(std::min(by_keys, by_memory), 1, kMaxPartials);
 }
 
-Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxOptions& options, const Machine& machine) {
+Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxOptions& options,
+                                        const Machine& machine) {
   Approximation a;
   a.desc = desc;
   a.mode = options.mode;
   a.method = options.method;
   a.max_error = options.max_error;
   a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::clamp<int64_t>(machine.cores, 1, INT_MAX));
-  a.shape = {.batch = desc.batch, .q_heads = desc.q_heads, .kv_heads = desc.kv_heads, .q_len = desc.q_len,
-             .kv_len = desc.kv_len, .qk_dim = desc.qk_dim, .v_dim = desc.v_dim, .element_bytes = ElementBytes(desc.dtype),
-             .offset = desc.offset, .left = kUnbounded, .right = desc.causal ? 0 : kUnbounded};
+  a.shape = {.batch = desc.batch,
+             .q_heads = desc.q_heads,
+             .kv_heads = desc.kv_heads,
+             .q_len = desc.q_len,
+             .kv_len = desc.kv_len,
+             .qk_dim = desc.qk_dim,
+             .v_dim = desc.v_dim,
+             .element_bytes = ElementBytes(desc.dtype),
+             .offset = desc.offset,
+             .left = kUnbounded,
+             .right = desc.causal ? 0 : kUnbounded};
   const auto exactly = [&](const char* reason) -> Result<Approximation> {
     if (Status s = PlanAllExact(options, machine, reason, &a); !s.ok()) return s;
     return std::move(a);
@@ -297,7 +234,8 @@ Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxO
   }
   if (options.method == ApproxMethod::kGroups) {
     if (desc.causal) return exactly("groups of keys do not take a causal mask");
-    if (options.mode == ApproxMode::kFastest && a.shape.kv_len < kLeastGroupedKeys) return exactly("too few keys to group");
+    if (options.mode == ApproxMode::kFastest && a.shape.kv_len < kLeastGroupedKeys)
+      return exactly("too few keys to group");
     PlanGroups(&a);
     if (Status s = PlanExactParts(options, machine, &a); !s.ok()) return s;
     if (Status s = LayOutWorkspace(&a); !s.ok()) return s;

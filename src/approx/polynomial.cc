@@ -242,7 +242,8 @@ ExpPolynomial TaylorExp(double bound, int degree) {
 }
 
 double MinimaxErrorEstimate(double bound, int degree) {
-  return 2 * std::exp((degree + 1) * std::log(bound / 2) - std::lgamma(degree + 2.0) - bound * bound / (4 * (degree + 2)));
+  return 2 *
+         std::exp((degree + 1) * std::log(bound / 2) - std::lgamma(degree + 2.0) - bound * bound / (4 * (degree + 2)));
 }
 
 int SmallestDegree(double bound, double error) {

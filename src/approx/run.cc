@@ -6,6 +6,7 @@
 #include "approx/blockwise.h"
 #include "approx/head.h"
 #include "approx/parallel_for.h"
+#include "attenio/io_poly.h"
 #include "exec/workspace.h"
 
 namespace attenio::approx {
@@ -35,14 +36,16 @@ int64_t OrderRows(const Head& h, const Normal& normal, const Outliers& o) {
   return certified;
 }
 
-void BuildState(const Head& h, const Normal& normal, const Outliers& o) {
+// Z over the keys of the step.
+void BuildState(const Head& h, const Normal& normal, const Outliers& o, Range all) {
   const int64_t partials = PartialStates(h.a, normal.degree), floats = h.a.layout.floats(normal.degree);
-  const int64_t keys = RoundUp(CeilDiv(h.keys(), partials), kKeyPanel);
+  const int64_t keys = RoundUp(CeilDiv(all.size(), partials), kKeyPanel);
   const Range blocks{0, h.a.layout.monomials().blocks(normal.degree)};
   float* z = h.Floats(h.a.at.state);
   ParallelFor(h.parallel, partials, [&](int64_t i, int worker) {
     std::fill_n(z + i * floats, floats, 0.0f);
-    AddKeyRange(h, normal, o, {std::min(i * keys, h.keys()), std::min((i + 1) * keys, h.keys())}, blocks, z + i * floats, worker);
+    AddKeyRange(h, normal, o, {std::min(all.begin + i * keys, all.end), std::min(all.begin + (i + 1) * keys, all.end)},
+                blocks, z + i * floats, worker);
   });
   if (partials == 1) return;
   constexpr int64_t kPiece = 16384;
@@ -88,8 +91,14 @@ void RunDense(const Head& h, Findings* f, Choice choice) {
   GatherOutliers(h, normal, &o);
   const int64_t certified = OrderRows(h, normal, o);
   if (h.rows() - certified > h.a.max_exact_rows) return RunHeadExactly(h, "too few rows can be certified");
-  BuildState(h, normal, o);
-  ApplyState(h, normal, o, certified);
+  // The steps that io/ predicts and simulates: regime R, the whole state resident. Rows that are not certified wait for the exact path.
+  ForEachStep(PolySchedule{PolyRegime::kResident, normal.degree}, h.a.shape, [&](const Step& step) {
+    if (step.op == Op::kState) {
+      BuildState(h, normal, o, step.keys);
+    } else {
+      ApplyState(h, normal, o, std::min(certified, step.queries.size()));
+    }
+  });
   if (!RunExactRows(h)) return RunHeadExactly(h, "too few rows can be certified");
   if (h.report == nullptr) return;
   h.report->outlier_keys += o.count;
@@ -170,11 +179,17 @@ void RunApproximation(const Approximation& a, const Operands& operands, std::byt
     return;
   }
   const auto at = reinterpret_cast<uintptr_t>(workspace);
-  std::byte* base = workspace + (WorkspaceSizer::kAlignment - at % WorkspaceSizer::kAlignment) % WorkspaceSizer::kAlignment;
+  std::byte* base =
+      workspace + (WorkspaceSizer::kAlignment - at % WorkspaceSizer::kAlignment) % WorkspaceSizer::kAlignment;
   for (int64_t b = 0; b < a.shape.batch; ++b) {
     for (int64_t k = 0; k < a.shape.kv_heads; ++k) {
-      RunHead({.a = a, .operands = HeadOperands(a, operands, b, k), .base = base, .parallel = parallel, .report = report,
-               .batch = b, .kv_head = k});
+      RunHead({.a = a,
+               .operands = HeadOperands(a, operands, b, k),
+               .base = base,
+               .parallel = parallel,
+               .report = report,
+               .batch = b,
+               .kv_head = k});
     }
   }
 }

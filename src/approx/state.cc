@@ -7,7 +7,9 @@
 namespace attenio::approx {
 namespace {
 
-float Multiplier(const PanelSource& s, int64_t r) { return s.row_multiplier != nullptr ? s.row_multiplier[r] : s.multiplier; }
+float Multiplier(const PanelSource& s, int64_t r) {
+  return s.row_multiplier != nullptr ? s.row_multiplier[r] : s.multiplier;
+}
 
 // Calls row(r, pointer to the first element) for every row of the panel.
 template <class T, class Row>

@@ -10,8 +10,8 @@ namespace attenio::approx {
 
 // Sums over a range of keys; arrays are the caller's. Non-finite input makes the sums non-finite.
 struct KeySums {
-  double* key = nullptr;      // qk_dim: sum of k
-  double* value = nullptr;    // v_dim: sum of v
+  double* key = nullptr;       // qk_dim: sum of k
+  double* value = nullptr;     // v_dim: sum of v
   float* value_min = nullptr;  // v_dim
   float* value_max = nullptr;
 };

@@ -11,6 +11,7 @@
 #include "cli/accuracy_data.h"
 #include "cli/accuracy_error.h"
 #include "cli/accuracy_method.h"
+#include "cli/accuracy_scaling.h"
 #include "cli/accuracy_table.h"
 #include "cli/command.h"
 #include "cli/contender.h"
@@ -31,7 +32,8 @@ struct AccuracyOptions {
   uint64_t seed = 1;
   int repeats = 3;
   std::string dtype, out, kernel;
-  bool causal = false, simulate = false, json = false;
+  bool causal = false, simulate = false, json = false, scaling = false;
+  int64_t longest = 1 << 20;
   int threads = 0;
 };
 
@@ -238,6 +240,16 @@ bool ForEachSubject(const AccuracyOptions& o, const std::function<bool(Subject*)
 int RunAccuracy(const AccuracyOptions& o) {
   CheckOptions(o);
   const DefaultExecutor executor(o.threads);
+  if (o.scaling) {
+    return RunScaling({.d = o.d[0],
+                       .longest = o.longest,
+                       .bound = o.bounds[0],
+                       .max_error = o.max_errors[0],
+                       .seed = o.seed,
+                       .repeats = o.repeats,
+                       .json = o.json},
+                      executor);
+  }
   AccuracyTable table(o.out, o.json);
   Progress progress("problem");
   int64_t done = 0;
@@ -295,6 +307,12 @@ void AddAccuracy(CLI::App& app, Action* action) {
       ->capture_default_str();
   sub->add_flag("--simulate", o->simulate,
                 "Also simulate the caches (slow beyond some thousand keys for exact attention)");
+  sub->add_flag(
+      "--scaling", o->scaling,
+      "Instead: time over n on spheres, its slopes, and where poly meets exact (--d, --bound, --max-error: the first)");
+  sub->add_option("--longest", o->longest, "Of --scaling: the largest n of the polynomial path")
+      ->check(CLI::Range(int64_t{256}, int64_t{1} << 24))
+      ->capture_default_str();
   sub->add_option("--kernel", o->kernel, "Kernel of exact attention and exact rows");
   sub->add_option("--threads", o->threads, "Threads (default: as many as OpenMP would use)")
       ->check(CLI::Range(1, 1024));

@@ -28,7 +28,8 @@ struct Errors {
   double p50 = 0, p90 = 0, p99 = 0;  // percentiles of the largest error of each row
   double relative = 0;               // |out - want| / |want|, Frobenius
   int64_t not_finite = 0;            // elements
-  std::vector<double> beyond_rounding;  // of each sampled row the largest, less what an f32 output rounds: for certificates
+  std::vector<double>
+      beyond_rounding;  // of each sampled row the largest, less what an f32 output rounds: for certificates
 };
 Errors Compare(const Problem& problem, const Reference& reference);
 

@@ -167,6 +167,23 @@ TEST(Accuracy, RefusesBadOptions) {
   ExpectRefused({"accuracy", "--repeats", "0"}, "--repeats");
 }
 
+TEST(Accuracy, ScalingFindsSlopesAndTheCrossover) {
+  const std::vector<json> lines = Measure({"--scaling", "--longest", "8192", "--d", "8", "--max-error", "0.025"});
+  std::map<std::string, double> items;
+  for (const json& line : lines) {
+    if (line.contains("item")) {
+      items[line["item"]] = line["value"];
+    } else {
+      EXPECT_GT(line["poly_ms"], 0.0);
+      EXPECT_GT(line["exact_ms"], 0.0);
+    }
+  }
+  EXPECT_TRUE(
+      items.contains("slope of the polynomial path"));  // 45 features: from n = 360 on; times are not a test's business
+  EXPECT_GT(items["crossover, predicted n"], 0);
+  ExpectRefused({"accuracy", "--scaling", "--bound", "500", "--longest", "256"}, "--scaling");
+}
+
 TEST(AccuracyData, IsWhatItsNameSays) {
   DataOptions o;
   o.n = 4000;
