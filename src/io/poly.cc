@@ -36,25 +36,39 @@ Status NothingFits(const Shape& s, int degree, double words) {
                        degree, static_cast<long long>(s.qk_dim), static_cast<long long>(s.v_dim), words);
 }
 
-// Calls visit(schedule) for every schedule of a regime that is worth comparing: per column width the largest other block.
+// The next block size to try: every one up to 4096, then in steps of 1/4096, so that no size makes the search long.
+int64_t Next(int64_t size) { return size + 1 + size / 4096; }
+
+// Calls visit(schedule) for the schedules of a regime that are worth comparing: per column width the largest other block.
 template <class Visit>
 void Candidates(const Shape& s, int degree, double words, PolyRegime regime, Visit visit) {
   const int64_t r = FeatureCount(s.qk_dim, degree), all = s.v_dim + 1;
-  if (regime == PolyRegime::kResident) return visit(PolySchedule{regime, degree});
-  if (regime == PolyRegime::kTensor) {
-    for (int64_t c = 1; c <= s.qk_dim && std::pow(c, degree) <= words && degree > 0; ++c) {
-      const double w = (words - 2.0 * degree * static_cast<double>(c)) / (std::pow(c, degree) + 1);
-      if (w >= 1) visit(PolySchedule{regime, degree, 0, std::min(all, static_cast<int64_t>(w)), c});
+  const double rows = static_cast<double>(s.qk_dim) + static_cast<double>(s.v_dim) + degree + 2;  // of Q and O beside Z
+  const auto most = [](double size, int64_t limit) {
+    return size >= static_cast<double>(limit) ? limit : static_cast<int64_t>(size);
+  };
+  switch (regime) {
+    case PolyRegime::kResident:
+      return visit(PolySchedule{regime, degree});
+    case PolyRegime::kColumns: {  // the widest that fits moves least; all of one size
+      const double w = (words - static_cast<double>(s.qk_dim + degree + 2)) / (static_cast<double>(r) + 1);
+      if (w >= 1) visit(PolySchedule{regime, degree, 0, CeilDiv(all, CeilDiv(all, most(w, all)))});
+      return;
     }
-    return;
-  }
-  for (int64_t w = 1; w <= all; ++w) {
-    if (regime == PolyRegime::kColumns) {
-      visit(PolySchedule{regime, degree, 0, w});
-    } else {
-      const double b = (words - static_cast<double>(s.qk_dim + s.v_dim + degree + 2)) / static_cast<double>(w);
-      if (b >= 1) visit(PolySchedule{regime, degree, std::min(r, static_cast<int64_t>(b)), w});
-    }
+    case PolyRegime::kBlocks:
+      for (int64_t w = 1; w <= all; w = Next(w)) {
+        const double b = (words - rows) / static_cast<double>(w);
+        if (b < 1) return;
+        visit(PolySchedule{regime, degree, most(b, r), w});
+      }
+      return;
+    case PolyRegime::kTensor:
+      for (int64_t c = 1; c <= s.qk_dim && degree > 0; c = Next(c)) {
+        const double tile = std::pow(static_cast<double>(c), degree),
+                     w = (words - 2.0 * degree * static_cast<double>(c)) / (tile + 1);
+        if (w < 1) return;
+        visit(PolySchedule{regime, degree, 0, most(w, all), c});
+      }
   }
 }
 

@@ -12,9 +12,14 @@ namespace {
 
 using io::Residency;
 
-// Every number of row tiles is tried for score-resident tiles while there are no more than this (rows <= 16384): about 10 us. Beyond,
-// sizes 1/64 apart within a factor 4 of the analytic optimum: the cost is flat there, within 1e-4 of the best.
+// Every number of row tiles is tried for score-resident tiles while there are no more than this (rows <= 16384): about 15 us. Beyond,
+// sizes 1/32 apart within a factor 4 of the analytic optimum: the cost is flat there, within 5e-4 of the best. With a band, whose
+// sums take ten times as long and may move the optimum, sizes 1/8 apart: within 2 %.
 constexpr int64_t kMaxSplits = 256;
+struct Spread {
+  int64_t factor, steps;
+};
+constexpr Spread kFine{4, 32}, kBand{4, 8};
 
 struct Search {
   const Shape& shape;
@@ -57,13 +62,14 @@ struct Search {
                                   RoundUp(rows, options.quantum.rows));
     if (most < 1) return false;
     double best = INFINITY;
-    const bool all = 4 * rows <= kMaxSplits * kMaxSplits;  // 2 sqrt(rows) different ones
+    const bool all = !shape.banded() && rows <= kMaxSplits * kMaxSplits / 4;  // 2 sqrt(rows) different ones
+    const Spread spread = shape.banded() ? kBand : kFine;
     const double words = static_cast<double>(bytes) / static_cast<double>(options.out_bytes);
     const auto centre = static_cast<int64_t>(std::sqrt(2 * words / 3));
     int64_t size = options.quantum.rows, last = most;
     if (!all) {
-      size = std::clamp(RoundRows(centre / 4), size, most);
-      last = std::min(most, 4 * centre);
+      size = std::clamp(RoundRows(centre / spread.factor), size, most);
+      last = std::min(most, spread.factor * centre);
     }
     while (size <= last || size == most) {
       LevelTile t = *tile;
@@ -82,7 +88,8 @@ struct Search {
       const int64_t tiles = CeilDiv(rows, size);
       if (tiles == 1) break;
       const int64_t fewer = RoundUp(CeilDiv(rows, tiles - 1), options.quantum.rows);
-      size = std::max(size + options.quantum.rows, all ? fewer : std::max(fewer, RoundUp(size + size / 64, options.quantum.rows)));
+      size = std::max(size + options.quantum.rows,
+                      all ? fewer : std::max(fewer, RoundUp(size + size / spread.steps, options.quantum.rows)));
     }
     return best < INFINITY;
   }
@@ -97,9 +104,12 @@ struct Search {
 
   bool Find(LevelTile* tile) const {
     switch (tile->dataflow) {
-      case Dataflow::kKeyResident: return ByKeys(tile);
-      case Dataflow::kScoreResident: return ByBoth(tile);
-      default: return ByRows(tile);
+      case Dataflow::kKeyResident:
+        return ByKeys(tile);
+      case Dataflow::kScoreResident:
+        return ByBoth(tile);
+      default:
+        return ByRows(tile);
     }
   }
 };
@@ -116,8 +126,9 @@ Search MakeSearch(const Shape& shape, const MemoryLevel& level, const SolveOptio
 }
 
 Status NoneFits(const Shape& shape, const MemoryLevel& level, const char* what) {
-  return Status::Error(Code::kInvalidArgument, "solve: no %s tile of a %lld/%lld-dim problem fits into level %.30s (%lld bytes usable)",
-                       what, (long long)shape.qk_dim, (long long)shape.v_dim, level.name.c_str(), (long long)io::UsableBytes(level));
+  return Status::Error(
+      Code::kInvalidArgument, "solve: no %s tile of a %lld/%lld-dim problem fits into level %.30s (%lld bytes usable)",
+      what, (long long)shape.qk_dim, (long long)shape.v_dim, level.name.c_str(), (long long)io::UsableBytes(level));
 }
 
 }  // namespace
@@ -127,7 +138,8 @@ double Bytes(const Traffic& t, const SolveOptions& options) {
          (t.out + t.scores + t.stats) * static_cast<double>(options.out_bytes);
 }
 
-Result<LevelTile> SolveLevel(const Shape& shape, const MemoryLevel& level, const SolveOptions& options, Dataflow dataflow) {
+Result<LevelTile> SolveLevel(const Shape& shape, const MemoryLevel& level, const SolveOptions& options,
+                             Dataflow dataflow) {
   if (Status s = io::CheckProblem(shape, options); !s.ok()) return s;
   if (Status s = io::CheckLevel(level); !s.ok()) return s;
   LevelTile tile{level.name, dataflow, 1, 1};
@@ -142,8 +154,8 @@ Result<LevelTile> SolveLevel(const Shape& shape, const MemoryLevel& level, const
   LevelTile best;
   double best_cost = INFINITY;
   // The order decides ties: what the executor runs comes first.
-  for (const Dataflow d : {Dataflow::kQueryResident, Dataflow::kScoreResident, Dataflow::kKeyResident, Dataflow::kRowBuffered,
-                           Dataflow::kUnfused}) {
+  for (const Dataflow d : {Dataflow::kQueryResident, Dataflow::kScoreResident, Dataflow::kKeyResident,
+                           Dataflow::kRowBuffered, Dataflow::kUnfused}) {
     LevelTile tile{level.name, d, 1, 1};
     if (!search.Find(&tile)) continue;
     const double cost = search.Cost(tile);

@@ -34,7 +34,8 @@ TEST(Poly, CountsOfTheTheory) {
   }
   for (const auto& [b, w] : {std::pair{100, 10}, {2145, 65}, {33, 1}}) {
     const double Tb = std::ceil(2145.0 / b), T = std::ceil(65.0 / w);
-    EXPECT_EQ(Words({PolyRegime::kBlocks, 2, b, w}, s), 2 * Tb * T * n * d + Tb * n * d + (2 * Tb - 1) * n * (d + 1)) << b << " " << w;
+    EXPECT_EQ(Words({PolyRegime::kBlocks, 2, b, w}, s), 2 * Tb * T * n * d + Tb * n * d + (2 * Tb - 1) * n * (d + 1))
+        << b << " " << w;
   }
   for (const auto& [c, w] : {std::pair{16, 8}, {8, 65}, {20, 3}}) {  // at most C T n (2 g s + 3 w)
     const double blocks = std::ceil(64.0 / c), tiles = blocks * (blocks + 1) / 2, T = std::ceil(65.0 / w);
@@ -54,7 +55,9 @@ TEST(Poly, SolverMatchesItsRegimesAndApproximations) {
   // B2 moves about 2 n r d^2 / M + 2 n d.
   const double M = 65536;
   const PolySchedule b2 = *SolvePoly(s, 2, M, PolyRegime::kColumns);
-  EXPECT_EQ(b2.columns, static_cast<int64_t>((M - d - 2 - 2) / (r + 1)) == 30 ? 22 : b2.columns);  // 3 blocks: 22 each is as good as 30
+  EXPECT_EQ(b2.columns, static_cast<int64_t>((M - d - 2 - 2) / (r + 1)) == 30
+                            ? 22
+                            : b2.columns);  // 3 blocks: 22 each is as good as 30
   EXPECT_NEAR(Words(b2, s) / (2.0 * n * r * d * d / M + 2.0 * n * d), 1, 0.35);
   // TT beats B2 for d = 64, g = 2 below about 6.5 K words.
   const auto tensor_wins = [&](double m) {
@@ -85,11 +88,27 @@ TEST(Poly, SolverIsBestOfBruteForce) {
   EXPECT_FALSE(SolvePoly(s, 2, 3).ok());
 }
 
+// Dims up to the largest return at once: a search over every block size would not.
+TEST(Poly, HugeDims) {
+  for (const int64_t d : {int64_t{1} << 20, int64_t{1} << 40}) {
+    for (const int degree : {1, 2, 3}) {
+      const Shape s = Square(1000, d);
+      for (const double words : {1e3, 1e9, 1e15}) {
+        const Result<PolySchedule> p = SolvePoly(s, degree, words);
+        if (p.ok()) {
+          EXPECT_LE(PolyCapacity(*p, s), words) << p->ToString();
+        }
+      }
+    }
+  }
+}
+
 TEST(Poly, SimulationEqualsPrediction) {
   for (const Shape& s : {Square(300, 12), Square(77, 5)}) {
     for (double words : {80.0, 200.0, 700.0, 5000.0}) {
       for (int degree : {1, 2, 3}) {
-        for (const PolyRegime regime : {PolyRegime::kResident, PolyRegime::kColumns, PolyRegime::kBlocks, PolyRegime::kTensor}) {
+        for (const PolyRegime regime :
+             {PolyRegime::kResident, PolyRegime::kColumns, PolyRegime::kBlocks, PolyRegime::kTensor}) {
           const Result<PolySchedule> p = SolvePoly(s, degree, words, regime);
           if (!p.ok()) continue;
           const Result<Traffic> t = SimulateScratchpad(*p, s, words);
@@ -127,7 +146,9 @@ TEST(Poly, BoundsAndBreakEvens) {
     for (const PolyBoundKind kind : {PolyBoundKind::kCompulsory, PolyBoundKind::kMonomials}) {
       EXPECT_GE(best, PolyLowerBound(s, 2, words, kind)) << words << " " << Name(kind);
     }
-    const double b2 = SolvePoly(s, 2, words, PolyRegime::kColumns).ok() ? Words(*SolvePoly(s, 2, words, PolyRegime::kColumns), s) : INFINITY;
+    const double b2 = SolvePoly(s, 2, words, PolyRegime::kColumns).ok()
+                          ? Words(*SolvePoly(s, 2, words, PolyRegime::kColumns), s)
+                          : INFINITY;
     EXPECT_GE(b2, PolyLowerBound(s, 2, words, PolyBoundKind::kDense)) << words;
   }
   EXPECT_EQ(std::floor(FlopBreakEven(64, 64, 2, false)), 2178);

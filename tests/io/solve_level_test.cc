@@ -8,8 +8,8 @@
 namespace attenio {
 namespace {
 
-constexpr Dataflow kAll[] = {Dataflow::kQueryResident, Dataflow::kKeyResident, Dataflow::kScoreResident, Dataflow::kRowBuffered,
-                             Dataflow::kUnfused};
+constexpr Dataflow kAll[] = {Dataflow::kQueryResident, Dataflow::kKeyResident, Dataflow::kScoreResident,
+                             Dataflow::kRowBuffered, Dataflow::kUnfused};
 
 MemoryLevel Scratchpad(int64_t bytes) {
   MemoryLevel l;
@@ -51,10 +51,12 @@ TEST(SolveLevel, BruteForceFindsNothingCheaper) {
           if (fits.Bytes(d, rows, keys) > io::UsableBytes(level)) continue;
           const double cost = Cost({"pad", d, rows, keys}, s, o);
           best_of_dataflow = std::min(best_of_dataflow, cost);
-          const BoundKind kind = d == Dataflow::kUnfused          ? BoundKind::kCompulsory
-                                 : d == Dataflow::kQueryResident || d == Dataflow::kKeyResident ? BoundKind::kPairsResident
-                                                                                                : BoundKind::kScoreOnce;
-          ASSERT_GE(cost, LowerBound(s, static_cast<double>(level.bytes), kind)) << Name(d) << " " << rows << "x" << keys;
+          const BoundKind kind = d == Dataflow::kUnfused ? BoundKind::kCompulsory
+                                 : d == Dataflow::kQueryResident || d == Dataflow::kKeyResident
+                                     ? BoundKind::kPairsResident
+                                     : BoundKind::kScoreOnce;
+          ASSERT_GE(cost, LowerBound(s, static_cast<double>(level.bytes), kind))
+              << Name(d) << " " << rows << "x" << keys;
         }
       }
       const Result<LevelTile> tile = SolveLevel(s, level, o, d);
@@ -99,6 +101,73 @@ TEST(SolveLevel, CausalIsWithinRoundingOfBruteForce) {
       EXPECT_LE(Cost(*tile, s, o), 1.05 * best) << "seed " << seed;
     }
   }
+}
+
+// The same for score-resident tiles under bands, where sizes are tried in steps: within 2 %.
+TEST(SolveLevel, BandedScoresAreNearTheBest) {
+  for (const auto& [left, right] : {std::pair<int64_t, int64_t>{kUnbounded, 0}, {100, 0}, {700, 500}}) {
+    Shape s;
+    s.q_len = s.kv_len = 4000;
+    s.qk_dim = s.v_dim = 64;
+    s.left = left;
+    s.right = right;
+    SolveOptions o;
+    o.packed_bytes = o.out_bytes = 1;
+    const MemoryLevel level = Scratchpad(2000);
+    const io::Residency fits{false, {64, 64, 1, 1}, 0, s.kv_len};
+    double best = INFINITY;
+    for (int64_t rows = 1; rows <= 2000; ++rows) {
+      const int64_t keys = fits.MaxKeys(Dataflow::kScoreResident, level.bytes, rows);
+      if (keys > 0) best = std::min(best, Cost({"pad", Dataflow::kScoreResident, rows, keys}, s, o));
+    }
+    EXPECT_LE(Cost(*SolveLevel(s, level, o, Dataflow::kScoreResident), s, o), 1.02 * best) << left << " " << right;
+  }
+}
+
+// Numbers anywhere up to the largest allowed: an answer that fits or a reason, at once (a loop over tiles would not end).
+TEST(SolveLevel, HostileProblemsReturn) {
+  int solved = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    Random r(seed);
+    const HostileProblem p(&r);
+    for (const MemoryLevel& level : p.machine.levels) {
+      for (const Dataflow d : kAll) {
+        const Result<LevelTile> tile = SolveLevel(p.shape, level, p.options, d);
+        if (!tile.ok()) continue;
+        ++solved;
+        const io::Dims dims{p.shape.qk_dim, p.shape.v_dim, p.options.packed_bytes, p.options.out_bytes};
+        const io::Residency fits{level.ways > 0, dims, level.ways > 0 ? p.options.quantum.rows : 0, p.shape.kv_len};
+        ASSERT_TRUE(fits.Bytes(d, tile->queries, tile->keys) <= io::UsableBytes(level))
+            << "seed " << seed << " " << Name(d);
+      }
+    }
+  }
+  EXPECT_GT(solved, 10000);
+}
+
+// Once found by a caller that gave such numbers.
+TEST(SolveLevel, ManyTilesUnderABand) {
+  Shape s;
+  s.q_heads = int64_t{1} << 40;
+  s.kv_heads = 65536;
+  s.q_len = 190;
+  s.kv_len = 242;
+  s.qk_dim = s.v_dim = 64;
+  s.right = 0;
+  SolveOptions o;
+  o.threads = int64_t{1} << 60;
+  EXPECT_TRUE(SolveLevel(s, Scratchpad(32 << 10), o).ok());
+  s.q_heads = s.kv_heads = 1;
+  s.q_len = 221;
+  s.kv_len = 130;
+  s.offset = 65536;
+  s.right = int64_t{1} << 31;
+  EXPECT_TRUE(SolveLevel(s, Scratchpad(32 << 10), o).ok());
+  s.right = -2;
+  EXPECT_FALSE(SolveLevel(s, Scratchpad(32 << 10), o).ok());
+  s.right = 0;
+  s.q_heads = s.q_len = int64_t{1} << 40;
+  EXPECT_FALSE(SolveLevel(s, Scratchpad(32 << 10), o).ok());  // 2^80 rows
 }
 
 // The score-resident regime takes over below about 0.69 d^2 words.

@@ -129,6 +129,25 @@ TEST(Solve, AbsurdMachinesGiveClearErrors) {
   EXPECT_FALSE(Solve(s, Cpu(32 << 10, 8, 1 << 20, 8), o).ok());
 }
 
+TEST(Solve, HostileProblemsReturn) {
+  int solved = 0;
+  for (uint64_t seed = 0; seed < 5000; ++seed) {
+    Random r(seed);
+    const HostileProblem p(&r);
+    const Result<Schedule> s = Solve(p.shape, p.machine, p.options);
+    if (!s.ok()) continue;
+    ++solved;
+    const LevelTile& l2 = s->levels[0];
+    const io::Dims dims{p.shape.qk_dim, p.shape.v_dim, p.options.packed_bytes, p.options.out_bytes};
+    const MemoryLevel& level = *p.machine.Find("L2");
+    const io::Residency fits{level.ways > 0, dims, p.options.quantum.rows, p.shape.kv_len};
+    ASSERT_TRUE(fits.Bytes(l2.dataflow, l2.queries, l2.keys) <= io::UsableBytes(level))
+        << "seed " << seed << " " << s->ToString();
+    ASSERT_TRUE(Complete(*Schedule::Parse("7x5"), p.shape, p.machine, p.options).ok()) << "seed " << seed;
+  }
+  EXPECT_GT(solved, 2000);
+}
+
 // A row that is wider than the cache still has a schedule: its scores stay instead.
 TEST(Solve, HugeDims) {
   SolveOptions o;
