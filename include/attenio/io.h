@@ -239,7 +239,10 @@ struct LineTraffic {
 struct CacheOptions {
   int64_t packed_bytes = 4;  // an element of packed Q, K, V
   int64_t out_bytes = 4;     // an element of O, scores, statistics
-  int64_t kv_heads = 1;      // simulated one after the other by one thread
+  int64_t kv_heads = 1;      // simulated one after the other
+  // Workers, each with a query tile of the same head; their steps take turns. Levels with sharers are shared by that many of them,
+  // the levels' fills and write-backs are those of all. 1 to 1024.
+  int64_t threads = 1;
   // Levels of the schedule to expand, as in ForEachStep; 2 walks strips as the executor does, 0 goes down to register tiles.
   int depth = 2;
 };

@@ -30,11 +30,13 @@ Cache::Result Cache::Access(uint64_t line, bool write) {
   return result;
 }
 
-CacheStack::CacheStack(const Machine& machine) {
+CacheStack::CacheStack(const Machine& machine, int64_t workers) {
   for (const MemoryLevel& l : machine.levels) {
     if (l.ways <= 0 || l.bytes <= 0) continue;
     if (caches_.empty() && l.line_bytes > 0) line_bytes_ = l.line_bytes;
-    caches_.emplace_back(l.bytes / std::max<int64_t>(1, l.sharers), l.ways, line_bytes_);
+    const int64_t sharers = std::max<int64_t>(1, l.sharers), together = std::min(workers, sharers);
+    const Cache instance(l.bytes / sharers * together, l.ways, line_bytes_);
+    caches_.push_back({std::vector<Cache>(static_cast<size_t>(CeilDiv(workers, sharers)), instance), sharers});
     LineTraffic t;
     t.level = l.name;
     t.line_bytes = line_bytes_;
@@ -42,10 +44,10 @@ CacheStack::CacheStack(const Machine& machine) {
   }
 }
 
-int64_t CacheStack::Allocate(int64_t bytes, Operand operand) {
-  const int64_t at = next_;
+int64_t CacheStack::Allocate(int64_t bytes, Operand operand, int64_t alignment) {
+  const int64_t at = RoundUp(next_, std::max(alignment, line_bytes_));
   regions_.push_back({static_cast<uint64_t>(at / line_bytes_), operand});
-  next_ = RoundUp(next_ + std::max<int64_t>(bytes, 1), 4096);
+  next_ = RoundUp(at + std::max<int64_t>(bytes, 1), line_bytes_);
   return at;
 }
 
@@ -63,7 +65,8 @@ void CacheStack::Touch(int64_t begin, int64_t bytes, bool write) {
 
 // `whole_line`: a line written back from inside needs no fetch.
 void CacheStack::Access(size_t level, uint64_t line, bool write, bool whole_line) {
-  const Cache::Result r = caches_[level].Access(line, write);
+  Level& l = caches_[level];
+  const Cache::Result r = l.instances[static_cast<size_t>(worker_ / l.sharers)].Access(line, write);
   if (r.hit) return;
   LineTraffic& t = traffic_[level];
   if (r.evicted != 0) {
@@ -81,13 +84,20 @@ namespace attenio {
 
 const char* Name(Operand operand) {
   switch (operand) {
-    case Operand::kQ: return "q";
-    case Operand::kK: return "k";
-    case Operand::kV: return "v";
-    case Operand::kOut: return "out";
-    case Operand::kScores: return "scores";
-    case Operand::kStats: return "stats";
-    case Operand::kCount: break;
+    case Operand::kQ:
+      return "q";
+    case Operand::kK:
+      return "k";
+    case Operand::kV:
+      return "v";
+    case Operand::kOut:
+      return "out";
+    case Operand::kScores:
+      return "scores";
+    case Operand::kStats:
+      return "stats";
+    case Operand::kCount:
+      break;
   }
   return "";
 }

@@ -30,12 +30,15 @@ class Cache {
 
 class CacheStack {
  public:
-  // The levels of `machine` that have ways, innermost first; an instance counts as one thread's share of it.
-  explicit CacheStack(const Machine& machine);
+  // The levels of `machine` that have ways, innermost first, as `workers` threads see them: threads that share an instance have
+  // their shares of it together, the others have instances of their own.
+  explicit CacheStack(const Machine& machine, int64_t workers = 1);
 
   bool empty() const { return caches_.empty(); }
-  // A piece of memory for one operand, aligned to a page.
-  int64_t Allocate(int64_t bytes, Operand operand);
+  // A piece of memory for one operand, aligned to `alignment` bytes, a page unless said.
+  int64_t Allocate(int64_t bytes, Operand operand, int64_t alignment = 4096);
+  // The worker whose accesses follow, 0 at first.
+  void Use(int64_t worker) { worker_ = worker; }
   // Reads or writes bytes [begin, begin + bytes), in ascending order.
   void Touch(int64_t begin, int64_t bytes, bool write);
 
@@ -49,9 +52,14 @@ class CacheStack {
     uint64_t first_line;
     Operand operand;
   };
-  std::vector<Cache> caches_;
+  struct Level {
+    std::vector<Cache> instances;
+    int64_t sharers;
+  };
+  std::vector<Level> caches_;
   std::vector<LineTraffic> traffic_;
   std::vector<Region> regions_;
+  int64_t worker_ = 0;
   int64_t line_bytes_ = 64;
   int64_t next_ = 1 << 20;
 };

@@ -134,6 +134,11 @@ std::string ProcessorName() {
   return "this computer";
 }
 
+// Hypervisors report the caches of a whole socket as one that the guest's few threads have to themselves (508 MiB for two threads
+// has been seen). No processor gives a core more than 32 MiB of last-level cache (EPYC 9175F: 512 MiB for 16 cores), so more than
+// that for each thread is not believed.
+constexpr int64_t kMostSharedBytesPerThread = int64_t{32} << 20;
+
 Machine Detect() {
   const Caches found = ReadCaches();
   const char* const names[3] = {"L1", "L2", "LLC"};
@@ -154,6 +159,7 @@ Machine Detect() {
     if (l.ways <= 0) l.ways = 8;
     if (l.line_bytes <= 0) l.line_bytes = 64;
     l.sharers = std::max<int64_t>(1, l.sharers);
+    if (i == 2) l.bytes = std::min(l.bytes, kMostSharedBytesPerThread * l.sharers);
     m.levels.push_back(l);
   }
   MemoryLevel memory;

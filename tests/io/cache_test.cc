@@ -90,7 +90,8 @@ TEST(SimulateCaches, SolvedTilesMoveWhatIsPredicted) {
     const LineTraffic& l2 = (*lines)[1];
     const Traffic words = Predict(*schedule, s, 0, RowStats::kDropped);
     const double n = 2048.0 * 128;
-    const double least = (words.q + n + words.k + words.v + 4 * n) * bytes;  // source Q, target O, K/V streamed and packed
+    const double least =
+        (words.q + n + words.k + words.v + 4 * n) * bytes;  // source Q, target O, K/V streamed and packed
     const double most = least + n * bytes + n * 4;
     EXPECT_GE(64.0 * l2.total_fills(), 0.98 * least) << schedule->ToString();
     EXPECT_LE(64.0 * l2.total_fills(), 1.02 * most) << schedule->ToString();

@@ -54,7 +54,9 @@ TEST(Cost, PublishedRatios) {
   EXPECT_NEAR(mean_ratio(FlatWords, 128), 148.8, 0.005 * 148.8);
   EXPECT_NEAR(mean_ratio(StandardWords, 128), 16.4, 0.005 * 16.4);
   EXPECT_NEAR(mean_ratio(Flash2Words, 128), 7.3, 0.005 * 7.3);
-  const auto flat_over_standard = [](int64_t n, int64_t d) { return FlatWords(n, d, kPaperWords) / StandardWords(n, d, kPaperWords); };
+  const auto flat_over_standard = [](int64_t n, int64_t d) {
+    return FlatWords(n, d, kPaperWords) / StandardWords(n, d, kPaperWords);
+  };
   EXPECT_NEAR(flat_over_standard(65536, 64), 10.05, 0.05);
   EXPECT_NEAR(flat_over_standard(131072, 64), 30.12, 0.15);
   EXPECT_NEAR(flat_over_standard(65536, 128), 18.96, 0.09);
@@ -69,13 +71,16 @@ TEST(Cost, FormulasAreTheGeneralCount) {
     EXPECT_EQ(paper.MaxRows(Dataflow::kQueryResident, 512 * 1024, 1), AttenioRows(kPaperWords, d));
     for (int64_t n = 8192; n <= 131072; n *= 2) {
       const Shape s = Square(n, d);
-      EXPECT_EQ(Words({"c", Dataflow::kQueryResident, AttenioRows(kPaperWords, d), 1}, s), AttenioWords(n, d, kPaperWords));
+      EXPECT_EQ(Words({"c", Dataflow::kQueryResident, AttenioRows(kPaperWords, d), 1}, s),
+                AttenioWords(n, d, kPaperWords));
       EXPECT_EQ(Words(Flash2Tile(kPaperWords, d), s), Flash2Words(n, d, kPaperWords));
     }
   }
   EXPECT_EQ(Flash2Tile(kPaperWords, 64), (LevelTile{"cache", Dataflow::kQueryResident, 64, 1024}));
   // FlashAttention-2 with M / 4d queries would be 1.86 times AttenIO only.
-  EXPECT_NEAR(Words({"c", Dataflow::kQueryResident, kPaperWords / 256, 1}, Square(65536, 64)) / AttenioWords(65536, 64, kPaperWords), 1.86, 0.005);
+  EXPECT_NEAR(Words({"c", Dataflow::kQueryResident, kPaperWords / 256, 1}, Square(65536, 64)) /
+                  AttenioWords(65536, 64, kPaperWords),
+              1.86, 0.005);
 }
 
 TEST(Cost, TallSkinnyBeatsSquareTilesAboveHalfD) {
@@ -126,7 +131,8 @@ TEST(Cost, CausalAndGroups) {
 
 // Inner boundary of a nest (theory 3; values of the word-level simulation there).
 TEST(Cost, NestedBoundary) {
-  for (const auto& [block, rows, words] : {std::tuple<int64_t, int64_t, double>{8, 50, 33216}, {12, 45, 27072}, {16, 40, 24000}, {24, 25, 20928}}) {
+  for (const auto& [block, rows, words] :
+       {std::tuple<int64_t, int64_t, double>{8, 50, 33216}, {12, 45, 27072}, {16, 40, 24000}, {24, 25, 20928}}) {
     EXPECT_EQ(NestedWords(96, 96, 4, 5, block), words);
     Schedule s;
     s.levels = {{"L2", Dataflow::kQueryResident, rows, block}, {"L1", Dataflow::kQueryResident, 5, block}};
@@ -147,7 +153,9 @@ TEST(Cost, BestUpperBlockIsTheMinimum) {
   for (const double ratio : {0.5, 1.0, 4.0, 16.0}) {
     const double S = 1 << 20, d = 128;
     // Per pair: outer 2 d / Br with Br (2 d) + blocks (2 d C) = S, inner 3 d / C.
-    const auto cost = [&](double c, double blocks) { return ratio * 2 * d / ((S - blocks * 2 * d * c) / (2 * d)) + 3 * d / c; };
+    const auto cost = [&](double c, double blocks) {
+      return ratio * 2 * d / ((S - blocks * 2 * d * c) / (2 * d)) + 3 * d / c;
+    };
     const double explicit_block = BestUpperBlock(S, d, 1, ratio, Replacement::kExplicit);
     const double lru_block = BestUpperBlock(S, d, 1, ratio, Replacement::kLru);
     for (const double f : {0.8, 0.95, 1.05, 1.2}) {

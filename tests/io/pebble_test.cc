@@ -45,7 +45,9 @@ class Pebbles {
 
  private:
   // Bits: inputs in fast memory (1 each), o (2 each: 0 not begun, 1 fast, 2 slow), s (d bits summed, d bits consumed).
-  int Input(int which, int index, int c) const { return (which == 0 ? index : which == 1 ? n_ + index : n_ + m_ + index) * d_ + c; }
+  int Input(int which, int index, int c) const {
+    return (which == 0 ? index : which == 1 ? n_ + index : n_ + m_ + index) * d_ + c;
+  }
   int Out(int i, int c) const { return (n_ + 2 * m_) * d_ + 2 * (i * d_ + c); }
   int Score(int i, int j) const { return (n_ + 2 * m_) * d_ + 2 * n_ * d_ + 2 * d_ * (i * m_ + j); }
 
@@ -145,14 +147,15 @@ TEST(PebbleGame, LiesBetweenBoundAndSchedule) {
     for (int words = 3; words <= c.most_words; ++words) {
       const int exact = Pebbles(c.n, c.m, c.d, words).Minimum();
       const double bound = LowerBound(s, words, BoundKind::kScoreOnce), schedule = BestClosedForm(s, words);
-      SCOPED_TRACE(testing::Message() << c.n << "x" << c.m << " d " << c.d << " words " << words << ": bound " << bound << " exact "
-                                      << exact << " schedule " << schedule);
+      SCOPED_TRACE(testing::Message() << c.n << "x" << c.m << " d " << c.d << " words " << words << ": bound " << bound
+                                      << " exact " << exact << " schedule " << schedule);
       ASSERT_GT(exact, 0);
       EXPECT_LE(bound, exact);
       EXPECT_LE(exact, schedule);
       EXPECT_LE(exact, before);  // more memory never hurts
       before = exact;
-      std::printf("pebbles %dx%d d=%d words=%d: bound %.0f exact %d schedule %.0f\n", c.n, c.m, c.d, words, bound, exact, schedule);
+      std::printf("pebbles %dx%d d=%d words=%d: bound %.0f exact %d schedule %.0f\n", c.n, c.m, c.d, words, bound,
+                  exact, schedule);
     }
   }
   EXPECT_EQ(Pebbles(2, 2, 1, 2).Minimum(), -1);  // a product needs three words

@@ -23,7 +23,8 @@ TEST(Predict, EqualsTheScratchpadExactly) {
     const Schedule schedule = RandomSchedule(&r, levels, 20);
     for (int level = 0; level < levels; ++level) {
       for (const RowStats stats : {RowStats::kDropped, RowStats::kWrittenBack}) {
-        SCOPED_TRACE("seed " + std::to_string(seed) + ": " + Describe(s) + " " + schedule.ToString() + " level " + std::to_string(level));
+        SCOPED_TRACE("seed " + std::to_string(seed) + ": " + Describe(s) + " " + schedule.ToString() + " level " +
+                     std::to_string(level));
         ExpectEqual(Predict(schedule, s, level, stats), SimulateScratchpad(schedule, s, level, stats));
         if (HasFailure()) return;
       }
