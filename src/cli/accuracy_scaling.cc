@@ -48,7 +48,6 @@ class Scaling {
   Scaling(const ScalingOptions& options, const DefaultExecutor& executor) : o_(options), executor_(executor) {}
 
   int Run() {
-    if (!o_.json) fmt::print("{:>9}{:>14}{:>14}{:>10}{:>12}\n", "n", "exact ms", "poly ms", "x exact", "predicted x");
     for (int64_t n = 256; n <= o_.longest; n *= 2) {
       Measure(n);
       if (n < 8192) Measure(n + n / 2);  // the crossing
@@ -105,7 +104,10 @@ class Scaling {
     Row(n, exact, seconds, report.predicted_gain);
   }
 
-  void Row(int64_t n, double exact, double poly, double predicted) const {
+  void Row(int64_t n, double exact, double poly, double predicted) {
+    if (!o_.json && !headed_)
+      fmt::print("{:>9}{:>14}{:>14}{:>10}{:>12}\n", "n", "exact ms", "poly ms", "x exact", "predicted x");
+    headed_ = true;
     if (o_.json) {
       nlohmann::ordered_json line{
           {"n", n}, {"d", o_.d}, {"exact_ms", nullptr}, {"poly_ms", poly * 1e3}, {"predicted_gain", predicted}};
@@ -131,6 +133,7 @@ class Scaling {
   const ScalingOptions& o_;
   const DefaultExecutor& executor_;
   int64_t features_ = 0;
+  bool headed_ = false;
   std::vector<Point> exact_, poly_, gains_, predicted_;
 };
 

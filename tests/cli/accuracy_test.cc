@@ -168,7 +168,7 @@ TEST(Accuracy, RefusesBadOptions) {
 }
 
 TEST(Accuracy, ScalingFindsSlopesAndTheCrossover) {
-  const std::vector<json> lines = Measure({"--scaling", "--longest", "8192", "--d", "8", "--max-error", "0.025"});
+  const std::vector<json> lines = Measure({"--scaling", "--longest", "8192", "--d", "24", "--max-error", "0.025"});
   std::map<std::string, double> items;
   for (const json& line : lines) {
     if (line.contains("item")) {
@@ -179,7 +179,7 @@ TEST(Accuracy, ScalingFindsSlopesAndTheCrossover) {
     }
   }
   EXPECT_TRUE(
-      items.contains("slope of the polynomial path"));  // 45 features: from n = 360 on; times are not a test's business
+      items.contains("slope of the polynomial path"));  // 325 features: from n = 2600 on; times are not a test's business
   EXPECT_GT(items["crossover, predicted n"], 0);
   ExpectRefused({"accuracy", "--scaling", "--bound", "500", "--longest", "256"}, "--scaling");
 }
