@@ -14,20 +14,25 @@
 namespace attenio::cli {
 namespace {
 
-constexpr double kSlice = 0.02;  // seconds of one timing: many time slices of the scheduler
-constexpr int kRepeats = 7;      // best of: other programs only ever slow a loop down
+// Seconds of one timing, many time slices of the scheduler, and of how many the best counts: other programs only ever slow a loop
+// down. About 17 rates are measured, so that all of it takes about 3 s, and 0.5 s in a hurry.
+struct Effort {
+  double slice = 0.02;
+  int repeats = 7;
+};
+Effort effort;  // set once, before anything is measured
 
 std::atomic<uint64_t> sink;  // keeps the loops
 
-// Best rate over kRepeats timings of work(), which does `units`.
+// Best rate over some timings of work(), which does `units`.
 template <class Work>
 double BestRate(double units, Work work) {
   double start = Seconds();
   work();
   const double once = std::max(Seconds() - start, 1e-7);
-  const int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(kSlice / once), 1, 1 << 22);
+  const int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(effort.slice / once), 1, 1 << 22);
   double best = 0;
-  for (int r = 0; r < kRepeats; ++r) {
+  for (int r = 0; r < effort.repeats; ++r) {
     start = Seconds();
     for (int64_t i = 0; i < calls; ++i) work();
     best = std::max(best, units * static_cast<double>(calls) / std::max(Seconds() - start, 1e-9));
@@ -56,12 +61,14 @@ int64_t Footprint(const Machine& m, size_t index) {
   if (m.levels[index].bytes > 0) return RoundUp(std::max<int64_t>(bytes, 1024), 1024);
   int64_t largest = 16 << 20;
   for (const MemoryLevel& l : m.levels) largest = std::max(largest, l.bytes);
-  return std::min<int64_t>(4 * largest, int64_t{1} << 29);
+  return std::min<int64_t>(4 * largest,
+                           int64_t{1} << 28);  // the latency's random cycle takes a second to make for 256 MiB
 }
 
 double ReadAlone(const PeakLoops& loops, int64_t bytes) {
   Buffer buffer(bytes);
-  return BestRate(static_cast<double>(bytes), [&] { sink.fetch_add(loops.read(buffer.data(), bytes), std::memory_order_relaxed); });
+  return BestRate(static_cast<double>(bytes),
+                  [&] { sink.fetch_add(loops.read(buffer.data(), bytes), std::memory_order_relaxed); });
 }
 
 // `threads` threads at once; each reads its own part when the level is one for all of them, else its own copy.
@@ -89,9 +96,10 @@ double ReadTogether(const PeakLoops& loops, int64_t bytes, int threads, bool one
     return std::max(Seconds() - start, 1e-9);
   };
   run();
-  call.calls = std::clamp<int64_t>(static_cast<int64_t>(kSlice / run()), 1, 1 << 22);
+  call.calls = std::clamp<int64_t>(static_cast<int64_t>(effort.slice / run()), 1, 1 << 22);
   double best = 0;
-  for (int r = 0; r < kRepeats; ++r) best = std::max(best, static_cast<double>(part * threads * call.calls) / run());
+  for (int r = 0; r < effort.repeats; ++r)
+    best = std::max(best, static_cast<double>(part * threads * call.calls) / run());
   return best;
 }
 
@@ -122,7 +130,9 @@ double Clock() {
     int64_t x = 0;
     for (int64_t i = 0; i < kSteps; ++i) {
 #if defined(__x86_64__)
-      asm volatile("add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0" : "+r"(x));
+      asm volatile(
+          "add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0"
+          : "+r"(x));
 #else
       asm volatile("add %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1" : "+r"(x));
 #endif
@@ -146,7 +156,8 @@ double ExpRate() {
   auto* values = reinterpret_cast<float*>(buffer.data());
   for (int64_t i = 0; i < kCount; ++i) values[i] = -static_cast<float>(i % 97) / 8;
   if (!(SumOfExp2(values, kCount) > 0)) return 0;
-  return BestRate(kCount, [&] { sink.fetch_add(static_cast<uint64_t>(SumOfExp2(values, kCount)), std::memory_order_relaxed); });
+  return BestRate(kCount,
+                  [&] { sink.fetch_add(static_cast<uint64_t>(SumOfExp2(values, kCount)), std::memory_order_relaxed); });
 }
 
 Machine Calibrate() {
@@ -179,12 +190,16 @@ Machine Calibrate() {
 }
 
 void PrintTable(const Machine& m) {
-  fmt::print("{}, {} cores, {:.2f} GHz\nper core: {:.1f} GFLOP/s f32, {:.1f} bf16 vector, {:.1f} bf16 tensor, {:.2f} G exp/s\n", m.name, m.cores,
-             m.clock_hz * 1e-9, m.fma_flops * 1e-9, m.dot_bf16_flops * 1e-9, m.tensor_flops * 1e-9, m.exp_per_second * 1e-9);
-  fmt::print("{:<8}{:>12}{:>6}{:>9}{:>14}{:>14}{:>12}\n", "level", "KiB", "ways", "sharers", "GB/s alone", "GB/s shared", "latency ns");
+  fmt::print(
+      "{}, {} cores, {:.2f} GHz\nper core: {:.1f} GFLOP/s f32, {:.1f} bf16 vector, {:.1f} bf16 tensor, {:.2f} G "
+      "exp/s\n",
+      m.name, m.cores, m.clock_hz * 1e-9, m.fma_flops * 1e-9, m.dot_bf16_flops * 1e-9, m.tensor_flops * 1e-9,
+      m.exp_per_second * 1e-9);
+  fmt::print("{:<8}{:>12}{:>6}{:>9}{:>14}{:>14}{:>12}\n", "level", "KiB", "ways", "sharers", "GB/s alone",
+             "GB/s shared", "latency ns");
   for (const MemoryLevel& l : m.levels) {
-    fmt::print("{:<8}{:>12.6g}{:>6}{:>9}{:>14.1f}{:>14.1f}{:>12.2f}\n", l.name, static_cast<double>(l.bytes) / 1024, l.ways, l.sharers,
-               l.bytes_per_second * 1e-9, l.shared_bytes_per_second * 1e-9, l.latency_seconds * 1e9);
+    fmt::print("{:<8}{:>12.6g}{:>6}{:>9}{:>14.1f}{:>14.1f}{:>12.2f}\n", l.name, static_cast<double>(l.bytes) / 1024,
+               l.ways, l.sharers, l.bytes_per_second * 1e-9, l.shared_bytes_per_second * 1e-9, l.latency_seconds * 1e9);
   }
 }
 
@@ -194,7 +209,14 @@ void AddCalibrate(CLI::App& app, Action* action) {
   CLI::App* sub = app.add_subcommand("calibrate", "Measure this machine and write it as a machine file");
   const auto path = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
-  sub->add_option("--out", *path, "Machine file to write; ATTENIO_MACHINE=FILE then stands for this machine in every subcommand");
+  sub->add_option("--out", *path,
+                  "Machine file to write; ATTENIO_MACHINE=FILE then stands for this machine in every subcommand");
+  sub->add_flag_callback(
+      "--quick",
+      [] {
+        effort = {0.004, 3};
+      },
+      "Shorter timings: about 1 s instead of 5 s, and rates that are less settled");
   sub->add_flag("--json", *json, "The machine as one JSON object on stdout");
   sub->callback([=] {
     *action = [=] {

@@ -1,9 +1,9 @@
 #include "cli/io_picture.h"
 
-#include <cstdio>
 #include <map>
 
 #include "cli/command.h"
+#include "cli/picture.h"
 
 namespace attenio::cli {
 namespace {
@@ -15,10 +15,11 @@ struct Series {
 using Panel = std::map<std::string, Series>;  // by dataflow, "bound" among them
 
 void AddPoint(double x, const MemoryLevel& level, const IoProblem& problem, Panel* panel) {
-  for (const IoRow& row : DataflowRows({"all"}, level, problem, false)) (*panel)[row.dataflow].points.push_back({x, row.predicted});
+  for (const IoRow& row : DataflowRows({"all"}, level, problem, false))
+    (*panel)[row.dataflow].points.push_back({x, row.predicted});
   const double word = static_cast<double>(std::min(problem.options.packed_bytes, problem.options.out_bytes));
-  const double bound =
-      problem.heads() * word * LowerBound(problem.shape, static_cast<double>(level.bytes) / word, BoundKind::kScoreOnce);
+  const double bound = problem.heads() * word *
+                       LowerBound(problem.shape, static_cast<double>(level.bytes) / word, BoundKind::kScoreOnce);
   (*panel)["bound"].points.push_back({x, bound});
 }
 
@@ -36,7 +37,8 @@ std::string Plot(const Panel& panel, const std::string& prefix) {
   std::string text = "plot ";
   int index = 0, colour = 1;
   for (const auto& [name, series] : panel) {
-    const std::string style = name == "bound" ? "lines lc rgb 'black' lw 3" : fmt::format("linespoints lw 2 pt {0} lc {0}", colour++);
+    const std::string style =
+        name == "bound" ? "lines lc rgb 'black' lw 3" : fmt::format("linespoints lw 2 pt {0} lc {0}", colour++);
     text += fmt::format("{}${}_{} using 1:2 with {} title '{}'", index == 0 ? "" : ", ", prefix, index, style,
                         name == "bound" ? "lower bound (scores once)" : name);
     ++index;
@@ -44,21 +46,9 @@ std::string Plot(const Panel& panel, const std::string& prefix) {
   return text + "\n";
 }
 
-std::string Terminal(const std::string& path) {
-  const auto ends = [&](const std::string& end) {
-    return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-  };
-  if (ends(".png")) return "png size 1500,640 font ',11'";
-  if (ends(".svg")) return "svg size 1500,640";
-  Refuse("--picture {}: expected a name that ends in .png or .svg", path);
-}
-
 }  // namespace
 
-void DrawPicture(const std::string& path, const IoProblem& problem, const MemoryLevel& level) {
-  const std::string terminal = Terminal(path);
-  if (path.find_first_of("'\n") != std::string::npos) Refuse("--picture {}: the name may not contain quotes", path);
-  if (std::system("command -v gnuplot > /dev/null 2>&1") != 0) Refuse("--picture needs the program gnuplot (package gnuplot-nox)");
+void DrawTraffic(const std::string& path, const IoProblem& problem, const MemoryLevel& level) {
   Panel by_length, by_size;
   for (int64_t n = 512; n <= 131072; n *= 2) {
     IoProblem p = problem;
@@ -72,22 +62,18 @@ void DrawPicture(const std::string& path, const IoProblem& problem, const Memory
     AddPoint(static_cast<double>(bytes) / 1024, l, problem, &by_size);
   }
   const Shape& s = problem.shape;
-  std::string script = fmt::format("set terminal {}\nset output '{}'\n", terminal, path);
-  script += Data(by_length, "n") + Data(by_size, "s");
-  script += "set logscale x 2\nset logscale y\nset format x '%.0f'\nset grid\nset key top left\nset ylabel 'bytes across the boundary, all heads'\nset format y '%.0s %cB'\nset multiplot layout 1,2\n";
-  script += fmt::format("set title '{} of {} KiB, dims {}/{}, {} heads'\nset xlabel 'queries = keys'\nset xrange [512:131072]\n", level.name,
-                        level.bytes / std::max<int64_t>(1, level.sharers) / 1024, s.qk_dim, s.v_dim, s.batch * s.q_heads);
+  std::string script = Data(by_length, "n") + Data(by_size, "s");
+  script +=
+      "set logscale x 2\nset logscale y\nset format x '%.0f'\nset format y '10^{%T}'\nset grid lc rgb '#dddddd'\n"
+      "set ylabel 'traffic of all heads (bytes)'\nset key below maxcols 2 samplen 2\nset bmargin 9\nset rmargin 4\nset multiplot layout 1,2\n";
+  script += fmt::format(
+      "set title '{} of {} KiB, dims {}/{}, heads: {}'\nset xlabel 'queries = keys (rows)'\nset xrange [512:131072]\n",
+      level.name, level.bytes / std::max<int64_t>(1, level.sharers) / 1024, s.qk_dim, s.v_dim, s.batch * s.q_heads);
   script += Plot(by_length, "n");
-  script += fmt::format("set title '{} queries, {} keys, dims {}/{}'\nset xlabel 'fast memory, KiB'\nset key bottom left\nset xrange [1:65536]\n", s.q_len, s.kv_len,
-                        s.qk_dim, s.v_dim);
-  script += Plot(by_size, "s") + "unset multiplot\n";
-  FILE* pipe = popen("gnuplot", "w");
-  if (pipe == nullptr) Refuse("--picture: cannot start gnuplot");
-  const bool written = std::fwrite(script.data(), 1, script.size(), pipe) == script.size();
-  const int code = pclose(pipe);
-  FILE* file = code == 0 && written ? std::fopen(path.c_str(), "r") : nullptr;
-  if (file == nullptr) Refuse("--picture {}: gnuplot could not write it (exit code {})", path, code);
-  std::fclose(file);
+  script += fmt::format(
+      "set title '{} queries, {} keys, dims {}/{}, heads: {}'\nset xlabel 'fast memory (KiB)'\nset xrange [1:65536]\n",
+      s.q_len, s.kv_len, s.qk_dim, s.v_dim, s.batch * s.q_heads);
+  DrawPicture(path, 1400, 700, script + Plot(by_size, "s") + "unset multiplot\n");
 }
 
 }  // namespace attenio::cli

@@ -8,8 +8,8 @@
 namespace attenio::cli {
 
 // Draws what every dataflow moves with the lower bound under it, over the sequence length (at `level`) and over the size of the
-// fast memory (at the problem's length), into a .png or .svg file with gnuplot. Throws InputError when that cannot be done.
-void DrawPicture(const std::string& path, const IoProblem& problem, const MemoryLevel& level);
+// fast memory (at the problem's length), into a .png or .svg file, see DrawPicture.
+void DrawTraffic(const std::string& path, const IoProblem& problem, const MemoryLevel& level);
 
 }  // namespace attenio::cli
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/math.h"
 #include "cli/command.h"
 #include "io/capacity.h"
 #include "io/cost.h"
@@ -24,10 +25,13 @@ double BoundBytes(const IoProblem& p, int64_t fast_bytes, BoundKind kind) {
 BoundKind KindOf(Dataflow d) {
   switch (d) {
     case Dataflow::kQueryResident:
-    case Dataflow::kKeyResident: return BoundKind::kPairsResident;
+    case Dataflow::kKeyResident:
+      return BoundKind::kPairsResident;
     case Dataflow::kScoreResident:
-    case Dataflow::kRowBuffered: return BoundKind::kScoreOnce;
-    case Dataflow::kUnfused: return BoundKind::kCompulsory;
+    case Dataflow::kRowBuffered:
+      return BoundKind::kScoreOnce;
+    case Dataflow::kUnfused:
+      return BoundKind::kCompulsory;
   }
   return BoundKind::kCompulsory;
 }
@@ -66,6 +70,23 @@ double PredictedCacheBytes(const Schedule& schedule, const IoProblem& p) {
   return p.heads() * (Bytes(Predict(schedule, p.shape, 0, RowStats::kDropped), p.options) + b.fills + b.writebacks);
 }
 
+double PredictedSharedBytes(const Schedule& schedule, const MemoryLevel& level, const IoProblem& p) {
+  const Shape& s = p.shape;
+  const double e = Real(s.element_bytes), packed = Real(p.options.packed_bytes),
+               out = Real(s.rows()) * Real(s.v_dim) * e;
+  const double keys = Real(s.kv_len) * (Real(s.qk_dim) + Real(s.v_dim));
+  const bool head = schedule.packing == Packing::kHead;
+  // Q read; the target allocated and written back; K and V read, and their packed copy allocated.
+  double bytes = Real(s.rows()) * Real(s.qk_dim) * e + 2 * out + keys * e + (head ? keys * packed : 0);
+  const int64_t threads = std::min(p.options.threads, level.sharers);
+  const double usable = Real(io::UsableBytes(level)) * Real(threads), swept = keys * (head ? packed : e);
+  if (swept > usable) {  // every round of tiles sweeps K and V, and the copy goes out once
+    const int64_t rounds = CeilDiv(NumTiles(schedule, s), threads);
+    bytes += head ? Real(rounds + 1) * swept : Real(rounds - 1) * swept;
+  }
+  return p.heads() * bytes;
+}
+
 std::vector<IoRow> ScheduleRows(const Schedule& schedule, const IoProblem& p, double solve_us, int64_t simulate_heads) {
   std::vector<IoRow> rows;
   std::vector<LineTraffic> lines;
@@ -74,8 +95,29 @@ std::vector<IoRow> ScheduleRows(const Schedule& schedule, const IoProblem& p, do
     options.packed_bytes = p.options.packed_bytes;
     options.out_bytes = p.options.out_bytes;
     options.kv_heads = simulate_heads;
-    const auto simulated = SimulateCaches(schedule, p.shape, p.machine, options);
-    if (simulated.ok()) lines = *simulated;
+    options.threads = p.options.threads;
+    const auto traffic = SimulateCaches(schedule, p.shape, p.machine, options);
+    if (traffic.ok()) lines = *traffic;
+  }
+  const auto simulated = [&](const std::string& name) -> std::optional<double> {
+    for (const LineTraffic& t : lines) {
+      if (t.level == name) return p.heads() / Real(simulate_heads) * Real(t.total_bytes());
+    }
+    return {};
+  };
+  for (const MemoryLevel& level :
+       p.machine.levels) {  // outside the schedule's levels and shared: fed by the order of the tiles
+    if (level.ways <= 0 || level.name != "LLC") continue;
+    IoRow row;
+    row.level = level.name;
+    row.dataflow = fmt::format("swept by {}", std::min(p.options.threads, level.sharers));
+    row.schedule = schedule.ToString();
+    row.fast_bytes = io::UsableBytes(level) * std::min(p.options.threads, level.sharers);
+    row.predicted = PredictedSharedBytes(schedule, level, p);
+    row.simulated = simulated(level.name);
+    row.bound_kind = Name(BoundKind::kScoreOnce);
+    row.bound = BoundBytes(p, row.fast_bytes, BoundKind::kScoreOnce);
+    rows.push_back(row);
   }
   for (size_t l = 0; l < schedule.levels.size(); ++l) {
     const LevelTile& tile = schedule.levels[l];
@@ -87,23 +129,23 @@ std::vector<IoRow> ScheduleRows(const Schedule& schedule, const IoProblem& p, do
     row.fast_bytes = level == nullptr ? 0 : level->bytes / std::max<int64_t>(1, level->sharers);
     const bool cache = level != nullptr && level->ways > 0;
     const RowStats stats = cache ? RowStats::kWrittenBack : RowStats::kDropped;
-    row.predicted = l == 0 && cache ? PredictedCacheBytes(schedule, p)
-                                    : p.heads() * Bytes(Predict(schedule, p.shape, static_cast<int>(l), stats), p.options);
-    for (const LineTraffic& t : lines) {
-      if (t.level == tile.level) row.simulated = p.heads() / Real(simulate_heads) * Real(t.total_bytes());
-    }
+    row.predicted = l == 0 && cache
+                        ? PredictedCacheBytes(schedule, p)
+                        : p.heads() * Bytes(Predict(schedule, p.shape, static_cast<int>(l), stats), p.options);
+    row.simulated = simulated(tile.level);
     if (!cache && simulate_heads > 0) {
       row.simulated = p.heads() * Bytes(SimulateScratchpad(schedule, p.shape, static_cast<int>(l), stats), p.options);
     }
-    row.bound_kind = BoundKind::kScoreOnce;
-    row.bound = BoundBytes(p, row.fast_bytes, row.bound_kind);
+    row.bound_kind = Name(BoundKind::kScoreOnce);
+    row.bound = BoundBytes(p, row.fast_bytes, BoundKind::kScoreOnce);
     row.solve_us = solve_us;
     rows.push_back(row);
   }
   return rows;
 }
 
-std::vector<IoRow> DataflowRows(const std::vector<std::string>& names, const MemoryLevel& level, const IoProblem& p, bool simulate) {
+std::vector<IoRow> DataflowRows(const std::vector<std::string>& names, const MemoryLevel& level, const IoProblem& p,
+                                bool simulate) {
   MemoryLevel managed = level;  // under explicit management, where Predict is exact
   managed.bytes = level.bytes / std::max<int64_t>(1, level.sharers);
   managed.ways = 0;
@@ -123,8 +165,8 @@ std::vector<IoRow> DataflowRows(const std::vector<std::string>& names, const Mem
     row.fast_bytes = managed.bytes;
     row.predicted = p.heads() * Bytes(Predict(s, p.shape, 0, RowStats::kDropped), p.options);
     if (simulate) row.simulated = p.heads() * Bytes(SimulateScratchpad(s, p.shape, 0, RowStats::kDropped), p.options);
-    row.bound_kind = KindOf(tile.dataflow);
-    row.bound = BoundBytes(p, managed.bytes, row.bound_kind);
+    row.bound_kind = Name(KindOf(tile.dataflow));
+    row.bound = BoundBytes(p, managed.bytes, KindOf(tile.dataflow));
     row.solve_us = solve_us;
     rows.push_back(row);
   };
@@ -146,9 +188,10 @@ std::vector<IoRow> DataflowRows(const std::vector<std::string>& names, const Mem
   }
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InputError(fmt::format("--dataflow {}: unknown, expected all or some of query-resident, key-resident, score-resident, "
-                                   "row-buffered, unfused, flash-attention-1, flash-attention-2",
-                                   name));
+      throw InputError(
+          fmt::format("--dataflow {}: unknown, expected all or some of query-resident, key-resident, score-resident, "
+                      "row-buffered, unfused, flash-attention-1, flash-attention-2",
+                      name));
     }
   }
   return rows;

@@ -27,7 +27,7 @@ struct IoRow {
   double predicted = 0;
   std::optional<double> simulated;  // a cache: line-granular LRU; explicit memory: the scratchpad; empty: not asked for
   double bound = 0;
-  BoundKind bound_kind = BoundKind::kScoreOnce;
+  std::string bound_kind;           // name of the bound
   double solve_us = 0;  // 0: nothing was solved for this row
 };
 
@@ -39,7 +39,11 @@ inline constexpr double kMostSimulatedPairs = 3e8;
 double PredictedCacheBytes(const Schedule& schedule, const IoProblem& problem);
 double PredictedCacheFills(const Schedule& schedule, const IoProblem& problem);
 
-// One row per level of the schedule, outermost first.
+// What crosses the outer boundary of a cache outside the schedule's levels, whose `sharers` threads take successive tiles of a head
+// and so sweep K and V together: compulsory where K and V of a head fit, else a sweep for each round of tiles (io::SharedSweepWords).
+double PredictedSharedBytes(const Schedule& schedule, const MemoryLevel& level, const IoProblem& problem);
+
+// One row for the last-level cache where the machine has one, then one per level of the schedule, outermost first.
 std::vector<IoRow> ScheduleRows(const Schedule& schedule, const IoProblem& problem, double solve_us, int64_t simulate_heads);
 
 // One row per dataflow for `level` alone, its best tile under explicit management; FlashAttention's tile rules among them.

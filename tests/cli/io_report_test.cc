@@ -15,7 +15,9 @@ IoProblem Problem(int64_t n, int64_t d) {
   p.shape.qk_dim = p.shape.v_dim = d;
   p.shape.q_heads = p.shape.kv_heads = 2;
   p.machine.name = "test";
-  p.machine.levels = {{.name = "reg", .bytes = 2048}, {.name = "L1", .bytes = 32 << 10, .ways = 8}, {.name = "L2", .bytes = 512 << 10, .ways = 8},
+  p.machine.levels = {{.name = "reg", .bytes = 2048},
+                      {.name = "L1", .bytes = 32 << 10, .ways = 8},
+                      {.name = "L2", .bytes = 512 << 10, .ways = 8},
                       {.name = "memory"}};
   p.options.quantum = {6, 16, 8};
   return p;
@@ -34,6 +36,32 @@ TEST(IoReport, ScheduleRowsStandAboveTheirBounds) {
   EXPECT_NEAR(*rows[0].simulated, rows[0].predicted, 0.15 * rows[0].predicted);  // few tiles: buffers stay in cache
   EXPECT_EQ(*rows[2].simulated, rows[2].predicted);                              // registers are explicit: exact
   EXPECT_LT(PredictedCacheFills(s, p), PredictedCacheBytes(s, p));
+}
+
+// Threads that share the last level sweep K and V in step: what they fetch is a sweep for each round of tiles, not for each tile,
+// where K and V do not fit, and everything once where they do.
+TEST(IoReport, ThreadsSweepASharedLevelTogether) {
+  IoProblem p = Problem(4096, 64);
+  p.shape.q_heads = p.shape.kv_heads = 1;
+  p.machine.levels[2].bytes = 128 << 10;
+  for (const int64_t llc : {1 << 20, 32 << 20}) {  // a thread's share is a quarter; K and V packed take 2 MiB
+    p.machine.levels[3] = {.name = "LLC", .bytes = llc, .ways = 16, .sharers = 4};
+    double alone = 0;
+    for (const int64_t threads : {1, 2, 4}) {
+      p.options.threads = 1;
+      const Schedule s = *Solve(p.shape, p.machine, p.options);  // the same tiles for all
+      p.options.threads = threads;
+      const IoRow row = ScheduleRows(s, p, 0, 1).front();
+      ASSERT_EQ(row.level, "LLC");
+      const std::string which =
+          std::to_string(llc) + " bytes, " + std::to_string(threads) + " threads, " + s.ToString();
+      EXPECT_NEAR(*row.simulated, row.predicted, 0.15 * row.predicted) << which;  // what is dirty at the end stays
+      if (threads == 1) alone = *row.simulated;
+      if (threads == 4 && llc == 1 << 20) {
+        EXPECT_LT(*row.simulated, 0.45 * alone) << which;
+      }
+    }
+  }
 }
 
 TEST(IoReport, DataflowRows) {
