@@ -92,8 +92,7 @@ std::string Style() {
   const std::pair<const char*, int> styles[] = {{"#0072B2", 7},  {"#D55E00", 5}, {"#009E73", 9}, {"#CC79A7", 11},
                                                 {"#E69F00", 13}, {"#56B4E9", 4}, {"#000000", 6}};
   for (size_t i = 0; i < std::size(styles); ++i) {
-    text += fmt::format("set linetype {} lc rgb '{}' lw 2 pt {} ps 0.9 dt {}\n", i + 1, styles[i].first,
-                        styles[i].second, i % 3 + 1);
+    text += fmt::format("set linetype {} lc rgb '{}' lw 2 pt {} ps 0.9\n", i + 1, styles[i].first, styles[i].second);
   }
   return text;
 }
