@@ -80,10 +80,6 @@ struct BlockArgs {
   // attended key whose weight underflows to 0 still passes its NaN or infinity on.
   bool finite_v = true;
   const Modifiers* modifiers = nullptr;  // nullptr: none, every visited key is allowed
-  const void* next_k = nullptr;  // what the next call will read: prefetch, or nullptr
-  const void* next_v = nullptr;
-  int64_t next_k_bytes = 0;
-  int64_t next_v_bytes = 0;
 };
 
 // Constant table of one kernel. Packed sizes are linear: RoundUp(rows, quantum.rows) * q_row_bytes(qk_dim), and likewise
