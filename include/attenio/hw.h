@@ -211,7 +211,8 @@ struct CpuOptions {
   int64_t packed_bytes = 4;  // an element of Q, K, V as the kernel reads it
   int64_t out_bytes = 4;     // accumulators of O
   int64_t threads = 1;
-  double product_flops = 0;  // of one core for the kernel's products; 0: machine.fma_flops
+  std::string kernel;        // whose measured rates in machine.kernels count; not there: the machine's FMA and exp rates
+  double product_flops = 0;  // of one core for the kernel's products, instead of what was measured; 0: measured
 };
 
 // Transfer time of one memory level feeding the next inner one.
@@ -221,12 +222,12 @@ struct LevelTime {
   double seconds = 0;
 };
 
-// Predicted time of one call with warm inputs. Products and exponentials compete for the same units and add up; transfers
-// run beside them; packing is a phase of its own.
+// Predicted time of one call with warm inputs. Products and the rest of softmax compete for the same units and add up;
+// transfers run beside them; packing (K, V, Q, and O on its way out) comes on top.
 struct CpuProjection {
   double seconds = 0;
   double product_seconds = 0;
-  double exp_seconds = 0;
+  double exp_seconds = 0;  // softmax: the exponentials and whatever else a score costs
   double packing_seconds = 0;
   std::vector<LevelTime> levels;  // innermost first
   std::string bound;              // what takes longest: "products", "exp", "packing" or a level

@@ -66,6 +66,28 @@ struct MemoryLevel {
   friend bool operator==(const MemoryLevel&, const MemoryLevel&) = default;
 };
 
+// What one core reaches with one kernel on register tiles of so many rows, operands in its caches.
+struct TileRate {
+  int64_t rows = 0;
+  double product_flops = 0;      // flop/s of both products, per added dim
+  double scores_per_second = 0;  // everything else that a score costs: maximum, exponential, sum, hand-out of the tile
+  friend bool operator==(const TileRate&, const TileRate&) = default;
+};
+
+// Bytes of source elements of this size that one core packs per second, source and target in its caches.
+struct PackRate {
+  int64_t element_bytes = 0;
+  double bytes_per_second = 0;
+  friend bool operator==(const PackRate&, const PackRate&) = default;
+};
+
+struct KernelRates {
+  std::string kernel;
+  std::vector<TileRate> tiles;  // increasing rows, the last one is the kernel's quantum
+  std::vector<PackRate> packing;
+  friend bool operator==(const KernelRates&, const KernelRates&) = default;
+};
+
 // Memory levels from the registers outwards, and compute rates of one core. Rates are 0 until measured (`attenio calibrate`).
 struct Machine {
   std::string name;
@@ -76,9 +98,11 @@ struct Machine {
   double dot_bf16_flops = 0;  // bf16 products on the vector unit, 0 = none
   double tensor_flops = 0;    // bf16 flop/s of the tensor unit of one core, 0 = none
   double exp_per_second = 0;  // softmax exponentials of one core
+  std::vector<KernelRates> kernels;  // empty until measured
 
   // nullptr when there is no level of that name.
   ATTENIO_API const MemoryLevel* Find(std::string_view level) const;
+  ATTENIO_API const KernelRates* FindKernel(std::string_view kernel) const;
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 

@@ -1,5 +1,6 @@
 // attenio attend: attention on tensors from files.
 #include <algorithm>
+#include <cfloat>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -190,8 +191,8 @@ void AddAttend(CLI::App& app, Action* action) {
   sub->add_flag("--causal", o->causal, "Key j is allowed for query i if j <= i + offset");
   sub->add_option("--offset", o->offset, "Position of query 0 (default 0: top-left)");
   sub->add_option("--window", o->window, "LEFT,RIGHT keys around the position, -1 = no limit");
-  sub->add_option("--scale", o->scale, "Factor of the scores (default 1 / sqrt(dim))");
-  sub->add_option("--softcap", o->softcap, "s = softcap tanh(s / softcap)");
+  sub->add_option("--scale", o->scale, "Factor of the scores (default 1 / sqrt(dim))")->check(Real(-FLT_MAX, FLT_MAX));
+  sub->add_option("--softcap", o->softcap, "s = softcap tanh(s / softcap)")->check(Real(0, FLT_MAX));
   sub->add_option("--sinks", o->sinks, "One extra logit per query head");
   sub->add_option("--alibi", o->alibi, "One ALiBi slope per query head");
   sub->add_option("--heads", o->heads, "Query heads of 3-D tensors")->check(CLI::Range(int64_t{1}, INT64_MAX));

@@ -75,6 +75,7 @@ constexpr Row kRows[] = {
     {"base-f32-d64-n1024", 1, 8, 8, 1024, 1024, 64, 64, false, DType::kF32},
     {"base-f32-d128-n1024", 1, 8, 8, 1024, 1024, 128, 128, false, DType::kF32},
     {"base-bf16-d128-n2048", 1, 8, 8, 2048, 2048, 128, 128, false, DType::kBF16},
+    {"causal-bf16-d128-n16384-h32", 1, 32, 32, 16384, 16384, 128, 128, true, DType::kBF16},
     {"long-bf16-d128-q4096-kv1m", 1, 1, 1, 4096, 1048576, 128, 128, false, DType::kBF16},
 };
 
@@ -113,8 +114,8 @@ bool Reasonable(const BenchCase& c) {
 }  // namespace
 
 double BenchCase::Flops() const {
-  const double all = 2.0 * static_cast<double>(batch * q_heads) * static_cast<double>(q_len) * static_cast<double>(kv_len) *
-                     static_cast<double>(qk_dim + v_dim);
+  const double all = 2.0 * static_cast<double>(batch * q_heads) * static_cast<double>(q_len) *
+                     static_cast<double>(kv_len) * static_cast<double>(qk_dim + v_dim);
   return causal ? all / 2 : all;
 }
 
@@ -142,7 +143,8 @@ std::vector<BenchCase> ReadCases(const std::string& path) {
     BenchCase c;
     std::string dtype;
     int causal = 0;
-    words >> c.name >> c.batch >> c.q_heads >> c.kv_heads >> c.q_len >> c.kv_len >> c.qk_dim >> c.v_dim >> causal >> dtype;
+    words >> c.name >> c.batch >> c.q_heads >> c.kv_heads >> c.q_len >> c.kv_len >> c.qk_dim >> c.v_dim >> causal >>
+        dtype;
     if (!words || !Reasonable(c)) Refuse("{}:{}: expected name B Hq Hkv Nq Nkv D Dv causal dtype", path, number);
     c.causal = causal != 0;
     c.dtype = ParseDType(dtype, path.c_str());

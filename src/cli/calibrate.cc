@@ -1,12 +1,15 @@
 // attenio calibrate: what this computer's levels and units deliver, as a machine file.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <random>
 
 #include "base/math.h"
+#include "cli/best_rate.h"
 #include "cli/command.h"
+#include "cli/kernel_rates.h"
 #include "cli/machine_file.h"
 #include "kernels/peak.h"
 #include "kernels/rates.h"
@@ -14,31 +17,7 @@
 namespace attenio::cli {
 namespace {
 
-// Seconds of one timing, many time slices of the scheduler, and of how many the best counts: other programs only ever slow a loop
-// down. About 17 rates are measured, so that all of it takes about 3 s, and 0.5 s in a hurry.
-struct Effort {
-  double slice = 0.02;
-  int repeats = 7;
-};
-Effort effort;  // set once, before anything is measured
-
 std::atomic<uint64_t> sink;  // keeps the loops
-
-// Best rate over some timings of work(), which does `units`.
-template <class Work>
-double BestRate(double units, Work work) {
-  double start = Seconds();
-  work();
-  const double once = std::max(Seconds() - start, 1e-7);
-  const int64_t calls = std::clamp<int64_t>(static_cast<int64_t>(effort.slice / once), 1, 1 << 22);
-  double best = 0;
-  for (int r = 0; r < effort.repeats; ++r) {
-    start = Seconds();
-    for (int64_t i = 0; i < calls; ++i) work();
-    best = std::max(best, units * static_cast<double>(calls) / std::max(Seconds() - start, 1e-9));
-  }
-  return best;
-}
 
 // Memory that begins at a line.
 class Buffer {
@@ -96,9 +75,9 @@ double ReadTogether(const PeakLoops& loops, int64_t bytes, int threads, bool one
     return std::max(Seconds() - start, 1e-9);
   };
   run();
-  call.calls = std::clamp<int64_t>(static_cast<int64_t>(effort.slice / run()), 1, 1 << 22);
+  call.calls = std::clamp<int64_t>(static_cast<int64_t>(rate_effort.slice / run()), 1, 1 << 22);
   double best = 0;
-  for (int r = 0; r < effort.repeats; ++r)
+  for (int r = 0; r < rate_effort.repeats; ++r)
     best = std::max(best, static_cast<double>(part * threads * call.calls) / run());
   return best;
 }
@@ -122,26 +101,11 @@ double Latency(int64_t bytes, int64_t line) {
   return 1 / rate;
 }
 
-// From a chain of additions, one cycle each.
 double Clock() {
-#if defined(__x86_64__) || defined(__aarch64__)
-  constexpr int64_t kSteps = 100000;
-  return BestRate(8.0 * kSteps, [] {
-    int64_t x = 0;
-    for (int64_t i = 0; i < kSteps; ++i) {
-#if defined(__x86_64__)
-      asm volatile(
-          "add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0"
-          : "+r"(x));
-#else
-      asm volatile("add %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1" : "+r"(x));
-#endif
-    }
-    sink.fetch_add(static_cast<uint64_t>(x), std::memory_order_relaxed);
-  });
-#else
-  return 0;
-#endif
+  constexpr int64_t kSteps = 800000;
+  if (DependentAdds(8) == 0) return 0;
+  return BestRate(kSteps,
+                  [] { sink.fetch_add(static_cast<uint64_t>(DependentAdds(kSteps)), std::memory_order_relaxed); });
 }
 
 double ProductRate(const ProductLoop& loop) {
@@ -160,13 +124,22 @@ double ExpRate() {
                   [&] { sink.fetch_add(static_cast<uint64_t>(SumOfExp2(values, kCount)), std::memory_order_relaxed); });
 }
 
+// What a last level that claims `bytes` gives this machine: in a virtual machine hardware caches may be shared with others, or
+// be less than reported. The largest power of two that is still read faster than the geometric mean of cache and memory.
+int64_t Capacity(const PeakLoops& loops, const MemoryLevel& level, int64_t footprint, double memory_rate) {
+  const double border = std::sqrt(level.bytes_per_second * memory_rate);
+  int64_t capacity = footprint;
+  while (2 * capacity <= level.bytes && ReadAlone(loops, 2 * capacity) > border) capacity *= 2;
+  return 2 * capacity > level.bytes ? level.bytes : capacity;
+}
+
 Machine Calibrate() {
   Machine m = ThisMachine();
   const std::vector<PeakLoops>& all = AllPeakLoops();
   if (all.empty()) Refuse("calibrate: this build has no vector code for this processor");
   const PeakLoops& loops = all.front();
   Progress progress("calibrate");
-  const int64_t total = static_cast<int64_t>(m.levels.size()) + 1;
+  const int64_t total = static_cast<int64_t>(m.levels.size() + AllKernels().size()) + 1;
   progress.Update(1, total, "units");
   m.clock_hz = Clock();
   constexpr int64_t kIterations = 20000;
@@ -186,6 +159,17 @@ Machine Calibrate() {
     l.shared_bytes_per_second = sharers > 1 ? ReadTogether(loops, bytes, sharers, true) : l.bytes_per_second;
     l.latency_seconds = Latency(bytes, l.line_bytes);
   }
+  if (m.levels.size() > 1 && m.levels.back().bytes == 0) {
+    const size_t last = m.levels.size() - 2;
+    if (m.levels[last].name != "reg") {
+      m.levels[last].bytes = Capacity(loops, m.levels[last], Footprint(m, last), m.levels.back().bytes_per_second);
+    }
+  }
+  int64_t done = static_cast<int64_t>(m.levels.size()) + 1;
+  for (const KernelChoice& choice : AllKernels()) {
+    progress.Update(++done, total, choice.name);
+    if (choice.kernel != nullptr) m.kernels.push_back(MeasureKernel(*choice.kernel));
+  }
   return m;
 }
 
@@ -201,6 +185,18 @@ void PrintTable(const Machine& m) {
     fmt::print("{:<8}{:>12.6g}{:>6}{:>9}{:>14.1f}{:>14.1f}{:>12.2f}\n", l.name, static_cast<double>(l.bytes) / 1024,
                l.ways, l.sharers, l.bytes_per_second * 1e-9, l.shared_bytes_per_second * 1e-9, l.latency_seconds * 1e9);
   }
+  fmt::print("{:<14}{:>10}{:>16}{:>16}   {}\n", "kernel", "tile rows", "GFLOP/s", "G scores/s", "packing GB/s");
+  for (const KernelRates& k : m.kernels) {
+    for (const TileRate& t : k.tiles) {
+      fmt::print("{:<14}{:>10}{:>16.1f}{:>16.2f}", k.kernel, t.rows, t.product_flops * 1e-9,
+                 t.scores_per_second * 1e-9);
+      for (const PackRate& p : k.packing) {
+        if (t.rows == k.tiles.back().rows)
+          fmt::print("   {:.1f} of {} bytes", p.bytes_per_second * 1e-9, p.element_bytes);
+      }
+      fmt::print("\n");
+    }
+  }
 }
 
 }  // namespace
@@ -214,7 +210,7 @@ void AddCalibrate(CLI::App& app, Action* action) {
   sub->add_flag_callback(
       "--quick",
       [] {
-        effort = {0.004, 3};
+        rate_effort = {0.004, 3};
       },
       "Shorter timings: about 1 s instead of 5 s, and rates that are less settled");
   sub->add_flag("--json", *json, "The machine as one JSON object on stdout");

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -27,7 +29,20 @@ Options RunOptions::ForPlan(int workers) const {
   options.kernel = kernel;
   options.schedule = schedule;
   options.workers = workers;
+  options.overlap = overlap;
   return options;
+}
+
+CLI::Validator Real(double least, double most) {
+  const std::string range = fmt::format("a number from {:g} to {:g}", least, most);
+  return CLI::Validator(
+      [least, most, range](const std::string& text) -> std::string {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (!text.empty() && *end == '\0' && std::isfinite(value) && value >= least && value <= most) return "";
+        return text + ": expected " + range;
+      },
+      fmt::format("{:g} to {:g}", least, most));
 }
 
 void RequireKnownKernel(const std::string& kernel) {
@@ -81,8 +96,6 @@ void Progress::Update(int64_t done, int64_t total, const std::string& detail) {
   std::fflush(stderr);
 }
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace attenio::cli

@@ -40,12 +40,16 @@ void AddReport(CLI::App& app, Action* action);
 struct RunOptions {
   std::string kernel;
   std::string schedule;
-  int threads = 0;  // 0: as many as OpenMP would use
+  int threads = 0;         // 0: as many as OpenMP would use
+  OverlapOptions overlap;  // bench --ablation
 
   void AddTo(CLI::App& app);
   // For Plan::Create with `workers` workers. Throws InputError for a schedule that does not parse.
   Options ForPlan(int workers) const;
 };
+
+// A number from `least` to `most`, neither infinite nor NaN, which CLI::Range lets pass.
+CLI::Validator Real(double least, double most);
 
 // Throws InputError when `kernel` is not empty and no kernel of this build has that name.
 void RequireKnownKernel(const std::string& kernel);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "api/validate.h"
+#include "cli/interrupt.h"
 #include "cli/naive.h"
 #include "unfused/onednn.h"
 
@@ -24,6 +25,7 @@ class Exact : public Contender {
   DType probability_type() const override { return prepared_.plan().probability_type(); }
   std::string schedule() const override { return prepared_.plan().schedule().ToString(); }
   std::string explain() const override { return prepared_.plan().Explain(); }
+  const Plan* plan() const override { return prepared_.status().ok() ? &prepared_.plan() : nullptr; }
   int64_t workspace_bytes() const override { return static_cast<int64_t>(prepared_.workspace_bytes()); }
 
   std::optional<double> bytes_predicted() const override {
@@ -38,7 +40,8 @@ class Exact : public Contender {
     const MemoryLevel* level = ThisMachine().Find(prepared_.plan().schedule().levels[0].level);
     if (level == nullptr || level->bytes == 0) return std::nullopt;
     constexpr double kWord = 4;  // kernels work on f32
-    return heads() * kWord * LowerBound(prepared_.plan().shape(), static_cast<double>(level->bytes) / kWord, BoundKind::kScoreOnce);
+    return heads() * kWord *
+           LowerBound(prepared_.plan().shape(), static_cast<double>(level->bytes) / kWord, BoundKind::kScoreOnce);
   }
 
  private:
@@ -57,6 +60,8 @@ class Naive : public Contender {
 
   // The last rows stand for all: under a causal mask they cost twice the mean.
   std::string Obstacle() override {
+    const AttentionDesc& d = problem_.desc;
+    if (d.mask.dtype || d.sinks || d.alibi) return "naive takes no mask, sink or ALiBi";
     const int64_t sample = std::min<int64_t>(rows(), 16 * executor_.workers());
     const double start = Seconds();
     NaiveAttention(problem_.desc, problem_.operands(), {rows() - sample, rows()}, executor_.parallel());
@@ -113,6 +118,13 @@ const std::vector<std::string>& ContenderNames() {
   return names;
 }
 
+std::string OneDnnGraphObstacle() {
+  const std::string version = unfused::OneDnnVersion();
+  if (version.empty()) return "this build has no oneDNN";
+  return fmt::format(
+      "not available: this build uses oneDNN {} by its primitives; the Graph SDPA pattern needs oneDNN 3", version);
+}
+
 std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* problem, const RunOptions& options,
                                          DefaultExecutor* executor) {
   if (name == "exact") return std::make_unique<Exact>(problem, options, executor);
@@ -147,6 +159,7 @@ Times Measure(Contender* contender, double seconds) {
   double sum = 0;
   while (times.all.empty() || (sum < seconds && times.all.size() < kMostRuns) ||
          (times.all.size() < 3 && times.all.back() < 0.3)) {
+    if (Interrupted() != 0 && !times.all.empty()) break;
     const double start = Seconds();
     contender->Run();
     times.Add(Seconds() - start);

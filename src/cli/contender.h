@@ -29,6 +29,7 @@ class Contender {
   virtual DType probability_type() const { return DType::kF32; }
   virtual std::string schedule() const { return ""; }
   virtual std::string explain() const { return ""; }
+  virtual const Plan* plan() const { return nullptr; }
   virtual int64_t workspace_bytes() const { return 0; }
   // Bytes across the boundary of the schedule's outermost level, as modelled, and the least that any schedule which computes
   // each score once moves; nothing where no model speaks.
@@ -42,6 +43,9 @@ std::unique_ptr<Contender> MakeContender(const std::string& name, Problem* probl
 // "exact", "naive" and, in builds with oneDNN, "onednn".
 const std::vector<std::string>& ContenderNames();
 
+// Why this build has no implementation "onednn-graph".
+std::string OneDnnGraphObstacle();
+
 // Compares sampled rows of problem->out with the oracle.
 Verdict VerifySample(Problem* problem, DType probability_type);
 
@@ -54,7 +58,7 @@ struct Times {
   double max() const;
 };
 
-// Runs until `seconds` are used up, at least once (three times when a run is short).
+// Runs until `seconds` are used up or an interrupt comes, at least once (three times when a run is short).
 Times Measure(Contender* contender, double seconds);
 
 }  // namespace attenio::cli

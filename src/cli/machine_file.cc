@@ -59,6 +59,56 @@ class Members {
   std::set<std::string> seen_;
 };
 
+ordered_json KernelsToJson(const Machine& m) {
+  ordered_json kernels = ordered_json::array();
+  for (const KernelRates& k : m.kernels) {
+    ordered_json tiles = ordered_json::array(), packing = ordered_json::array();
+    for (const TileRate& t : k.tiles) {
+      tiles.push_back(
+          {{"rows", t.rows}, {"product_flops", t.product_flops}, {"scores_per_second", t.scores_per_second}});
+    }
+    for (const PackRate& p : k.packing) {
+      packing.push_back({{"element_bytes", p.element_bytes}, {"bytes_per_second", p.bytes_per_second}});
+    }
+    kernels.push_back({{"kernel", k.kernel}, {"tiles", tiles}, {"packing", packing}});
+  }
+  return kernels;
+}
+
+KernelRates KernelFromJson(const ordered_json& json, const std::string& origin) {
+  KernelRates k;
+  Members kernel(json, origin);
+  kernel.Read("kernel", &k.kernel);
+  const ordered_json* tiles = kernel.Find("tiles");
+  const ordered_json* packing = kernel.Find("packing");
+  kernel.Finish();
+  if (k.kernel.empty()) kernel.Fail("kernel: expected a name");
+  if (tiles == nullptr || !tiles->is_array() || tiles->empty())
+    kernel.Fail("tiles: expected a list, fewest rows first");
+  if (packing == nullptr || !packing->is_array()) kernel.Fail("packing: expected a list");
+  for (const ordered_json& entry : *tiles) {
+    TileRate t;
+    Members member(entry, origin + ": tiles[" + std::to_string(k.tiles.size()) + "]");
+    member.Read("rows", &t.rows, k.tiles.empty() ? 1 : k.tiles.back().rows + 1);
+    member.Read("product_flops", &t.product_flops);
+    member.Read("scores_per_second", &t.scores_per_second);
+    member.Finish();
+    if (t.rows < 1 || !(t.product_flops > 0) || !(t.scores_per_second > 0))
+      member.Fail("expected rows and rates above 0");
+    k.tiles.push_back(t);
+  }
+  for (const ordered_json& entry : *packing) {
+    PackRate p;
+    Members member(entry, origin + ": packing[" + std::to_string(k.packing.size()) + "]");
+    member.Read("element_bytes", &p.element_bytes, 1);
+    member.Read("bytes_per_second", &p.bytes_per_second);
+    member.Finish();
+    if (p.element_bytes < 1 || !(p.bytes_per_second > 0)) member.Fail("expected element_bytes and a rate above 0");
+    k.packing.push_back(p);
+  }
+  return k;
+}
+
 }  // namespace
 
 ordered_json MachineToJson(const Machine& m) {
@@ -80,7 +130,8 @@ ordered_json MachineToJson(const Machine& m) {
           {"dot_bf16_flops", m.dot_bf16_flops},
           {"tensor_flops", m.tensor_flops},
           {"exp_per_second", m.exp_per_second},
-          {"levels", levels}};
+          {"levels", levels},
+          {"kernels", KernelsToJson(m)}};
 }
 
 Machine MachineFromJson(const ordered_json& json, const std::string& origin) {
@@ -94,8 +145,14 @@ Machine MachineFromJson(const ordered_json& json, const std::string& origin) {
   top.Read("tensor_flops", &m.tensor_flops);
   top.Read("exp_per_second", &m.exp_per_second);
   const ordered_json* levels = top.Find("levels");
-  if (levels == nullptr || !levels->is_array() || levels->empty()) top.Fail("levels: expected a list, innermost level first");
+  if (levels == nullptr || !levels->is_array() || levels->empty())
+    top.Fail("levels: expected a list, innermost level first");
+  const ordered_json* kernels = top.Find("kernels");
+  if (kernels != nullptr && !kernels->is_array()) top.Fail("kernels: expected a list");
   top.Finish();
+  for (size_t i = 0; kernels != nullptr && i < kernels->size(); ++i) {
+    m.kernels.push_back(KernelFromJson((*kernels)[i], origin + ": kernels[" + std::to_string(i) + "]"));
+  }
   for (const ordered_json& entry : *levels) {
     MemoryLevel l;
     Members member(entry, origin + ": levels[" + std::to_string(m.levels.size()) + "]");

@@ -1,4 +1,7 @@
 // attenio: the command line. One file per subcommand; see command.h for what they share.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -25,6 +28,12 @@ int Run(int argc, char** argv) {
   AddCalibrate(app, &action);
   AddAccuracy(app, &action);
   AddReport(app, &action);
+  // Of an unknown word CLI11 only says that a subcommand is missing.
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands({})) names.push_back(sub->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+    Refuse("{}: no such subcommand; expected one of {}", argv[1], fmt::join(names, ", "));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

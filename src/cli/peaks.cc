@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "cli/command.h"
 #include "kernels/peak.h"
+#include "kernels/rates.h"
 
 namespace attenio::cli {
 namespace {
@@ -58,18 +59,42 @@ Peaks PeakMeter::Measure(const std::string& kernel) const {
   const PeakLoops* loops = PeakLoopsFor(kernel);
   if (loops == nullptr) return {};
   Peaks peaks;
-  peaks.fma_flops = BestRate(parallel_, loops->flops_per_iteration * static_cast<double>(kIterations), [=](int64_t) {
-    sink.fetch_add(static_cast<uint64_t>(loops->fma(kIterations)), std::memory_order_relaxed);
-  });
+  const auto keep = [](auto value) { sink.fetch_add(static_cast<uint64_t>(value), std::memory_order_relaxed); };
+  const auto products = [&](double flops, float (*run)(int64_t)) {
+    return BestRate(parallel_, flops * static_cast<double>(kIterations), [=](int64_t) { keep(run(kIterations)); });
+  };
+  peaks.fma_flops = products(loops->flops_per_iteration, loops->fma);
+  double instruction_flops = loops->flops_per_product;
   if (loops->dot != nullptr && kernel.rfind("bf16-avx512", 0) == 0) {
-    peaks.dot_flops = BestRate(parallel_, loops->flops_per_dot_iteration * static_cast<double>(kIterations), [=](int64_t) {
-      sink.fetch_add(static_cast<uint64_t>(loops->dot(kIterations)), std::memory_order_relaxed);
-    });
+    peaks.dot_flops = products(loops->flops_per_dot_iteration, loops->dot);
+    instruction_flops = 2 * loops->flops_per_product;  // a dot product of pairs in every f32 lane
   }
-  peaks.read_bytes = BestRate(parallel_, static_cast<double>(part_), [this, loops](int64_t task) {
-    sink.fetch_add(loops->read(data_ + task * part_, part_), std::memory_order_relaxed);
-  });
+  const ProductLoop tensor = TensorBf16Loop(), loads = TensorBf16LoadLoop();
+  if (tensor.run != nullptr && kernel.find("amx") != std::string::npos) {
+    peaks.tensor_flops = products(tensor.flops_per_iteration, tensor.run);
+    peaks.tensor_l1_flops = products(loads.flops_per_iteration, loads.run);
+    instruction_flops = tensor.flops_per_iteration / 4;
+  }
+  constexpr int64_t kAdds = 80000;
+  if (DependentAdds(8) > 0) {
+    const double clock = BestRate(parallel_, kAdds, [=](int64_t) { keep(DependentAdds(kAdds)); });
+    peaks.product_cycles = clock * instruction_flops / ProductFlops(peaks);
+  }
+  alignas(64) static constexpr float kZeros[1024] = {};
+  if (SumOfExp2(kZeros, 64) > 0) {
+    peaks.exp_rate = BestRate(parallel_, 1024, [=](int64_t) { keep(SumOfExp2(kZeros, 1024)); });
+  }
+  peaks.read_bytes = BestRate(parallel_, static_cast<double>(part_),
+                              [this, loops, keep](int64_t task) { keep(loops->read(data_ + task * part_, part_)); });
   return peaks;
+}
+
+bool QuietProducts(double product_cycles) {
+  constexpr double kMargin = 16.5 / 16;
+  for (const double ideal : {0.5, 1.0, 16.0}) {
+    if (product_cycles > 0 && product_cycles >= ideal / kMargin && product_cycles <= ideal * kMargin) return true;
+  }
+  return false;
 }
 
 }  // namespace attenio::cli

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -53,7 +54,13 @@ std::vector<HwDataflow> ParseDataflows(const List& names) {
 double ParseReal(const std::string& text, const char* option) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') Refuse("{} {}: expected a number", option, text);
+  if (text.empty() || *end != '\0' || !(value > 0) || std::isinf(value)) Refuse("{} {}: expected a number above 0", option, text);
+  return value;
+}
+
+int64_t ParsePositive(const std::string& text, const char* option) {
+  const int64_t value = ParseCount(text, option);
+  if (value < 1) Refuse("{} {}: expected a number above 0", option, text);
   return value;
 }
 
@@ -88,8 +95,8 @@ std::vector<Accelerator> Accelerators(const Flags& flags) {
     }
     all = std::move(next);
   };
-  sweep(flags.cache, [](const std::string& v, Accelerator* hw) { SetCache(ParseCount(v, "--cache"), hw); });
-  sweep(flags.macs, [](const std::string& v, Accelerator* hw) { SetMacs(ParseCount(v, "--macs"), hw); });
+  sweep(flags.cache, [](const std::string& v, Accelerator* hw) { SetCache(ParsePositive(v, "--cache"), hw); });
+  sweep(flags.macs, [](const std::string& v, Accelerator* hw) { SetMacs(ParsePositive(v, "--macs"), hw); });
   sweep(flags.bandwidth, [](const std::string& v, Accelerator* hw) {
     hw->channel_bytes_per_second = ParseReal(v, "--bandwidth") * 1e9 / static_cast<double>(hw->memory_channels);
   });
@@ -144,7 +151,7 @@ std::vector<ProjectCase> MakeCases(const Flags& flags) {
     for (const std::string& d : flags.d) {
       for (const std::string& n : flags.n) {
         for (const HwDataflow dataflow : ParseDataflows(flags.dataflows)) {
-          ProjectCase c{hw, MakeShape(flags, hw, ParseCount(n, "--n"), ParseCount(d, "--d")), {}, ""};
+          ProjectCase c{hw, MakeShape(flags, hw, ParsePositive(n, "--n"), ParsePositive(d, "--d")), {}, ""};
           c.options.dataflow = dataflow;
           c.options.tile = ParseTile(flags.tile);
           c.options.every_event = flags.every_event;
@@ -247,7 +254,6 @@ void PrintHeader(const Flags& flags) {
 }
 
 void PrintSweep(const Flags& flags, const std::vector<ProjectCase>& cases) {
-  if (flags.output() == Output::kText) PrintHeader(flags);
   Projection first;
   bool header = true;
   Progress progress("project");
@@ -255,6 +261,7 @@ void PrintSweep(const Flags& flags, const std::vector<ProjectCase>& cases) {
     const ProjectCase& c = cases[i];
     const Result<Projection> p = Project(c.hw, c.shape, c.options);
     Require(p.status());
+    if (i == 0 && flags.output() == Output::kText) PrintHeader(flags);  // only now: a refusal leaves stdout empty
     if (i == 0 || c.variant == "attenio") first = *p;  // of every group of an ablation
     switch (flags.output()) {
       case Output::kText:

@@ -63,9 +63,9 @@ void PrintReading(const Values& v, int64_t d) {
   fmt::print("- Of flash2's time {:.0f} % is products, {:.0f} % serial softmax passes, {:.0f} % waits for K and V.\n",
              100 * v["flash2_pe_share"], 100 * v["flash2_softmax_share"], 100 * v["flash2_stall_share"]);
   fmt::print(
-      "- HwOverlap alone makes flash2 {:.2f} times as fast, the pipelined softmax alone {:.2f}, the tall tile alone "
+      "- Overlap alone makes flash2 {:.2f} times as fast, the pipelined softmax alone {:.2f}, the tall tile alone "
       "{:.2f}\n"
-      "  (there the softmax passes of single keys undo what the tile saves). HwOverlap and softmax together: {:.2f}; the "
+      "  (there the softmax passes of single keys undo what the tile saves). Overlap and softmax together: {:.2f}; the "
       "tile\n"
       "  then takes this to {:.2f}, because a key at a time costs two exponentials a score.\n",
       v["ladder_overlap_speedup"], v["ladder_softmax_speedup"], v["ladder_tile_speedup"],

@@ -10,6 +10,13 @@ const MemoryLevel* Machine::Find(std::string_view level) const {
   return nullptr;
 }
 
+const KernelRates* Machine::FindKernel(std::string_view kernel) const {
+  for (const KernelRates& k : kernels) {
+    if (k.kernel == kernel) return &k;
+  }
+  return nullptr;
+}
+
 Machine AttenioMachine() {
   Machine m;
   m.name = "attenio";

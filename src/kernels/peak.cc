@@ -108,6 +108,7 @@ inline float Dot(int64_t iterations) {
 inline PeakLoops Loops(const char* name) {
   PeakLoops loops = {.name = name,
                      .flops_per_iteration = 2.0 * ATTENIO_PEAK_CHAINS * static_cast<double>(hn::Lanes(hn::ScalableTag<float>())),
+                     .flops_per_product = 2.0 * static_cast<double>(hn::Lanes(hn::ScalableTag<float>())),
                      .fma = &Fma,
                      .flops_per_dot_iteration = 0,
                      .dot = nullptr,

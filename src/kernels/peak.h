@@ -13,6 +13,7 @@ namespace attenio {
 struct PeakLoops {
   const char* name;                                // "avx512", "avx2", "sse4", "neon": the end of kernel names
   double flops_per_iteration;                      // of `fma`
+  double flops_per_product;                        // of one multiply-add of a vector
   float (*fma)(int64_t iterations);                // f32 multiply-adds in registers
   double flops_per_dot_iteration;                  // of `dot`; 0: the processor has no dot product of bf16 pairs on vectors
   float (*dot)(int64_t iterations);                // bf16 pairs summed in f32; nullptr

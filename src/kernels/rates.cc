@@ -1,6 +1,7 @@
 // The exponential for every Highway target; products by what the compiler knows of the instruction set.
 #include "kernels/rates.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -101,6 +102,29 @@ float RunTensorBf16(int64_t iterations) {
   return 0;
 }
 
+float RunTensorBf16Loads(int64_t iterations) {
+  alignas(64) static const std::byte operands[4 * 1024] = {};
+  TileConfig config;
+  for (int t = 0; t < 8; ++t) {
+    config.row_bytes[t] = 64;
+    config.rows[t] = 16;
+  }
+  asm volatile("ldtilecfg %0" ::"m"(config));
+  asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::);
+  constexpr int64_t kStride = 64;
+  for (int64_t n = 0; n < iterations; ++n) {
+    asm volatile(
+        "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd 1024(%0,%1,1), %%tmm6\n\ttdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\t"
+        "tileloadd 2048(%0,%1,1), %%tmm7\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
+        "tileloadd 3072(%0,%1,1), %%tmm5\n\ttdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::"r"(
+            operands),
+        "r"(kStride)
+        : "memory");
+  }
+  asm volatile("tilerelease" ::);
+  return 0;
+}
+
 bool HasTensorUnit() {
   unsigned eax, ebx, ecx, edx;
   constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
@@ -122,10 +146,38 @@ ProductLoop TensorBf16Loop() {
   if (!HasTensorUnit()) return {};
   return {4.0 * 16 * 16 * 32 * 2, &RunTensorBf16};
 }
+
+ProductLoop TensorBf16LoadLoop() {
+  if (!HasTensorUnit()) return {};
+  return {4.0 * 16 * 16 * 32 * 2, &RunTensorBf16Loads};
+}
 #else
 ProductLoop DotBf16Loop() { return {}; }
 ProductLoop TensorBf16Loop() { return {}; }
+ProductLoop TensorBf16LoadLoop() { return {}; }
 #endif
+
+int64_t DependentAdds(int64_t count) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  int64_t x = 0;
+  for (int64_t i = 0; i < count; i += 8) {
+#if defined(__x86_64__)
+    asm volatile(
+        "add $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0\n\tadd $1, %0"
+        : "+r"(x));
+#else
+    asm volatile(
+        "add %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, #1\n\tadd %0, %0, "
+        "#1\n\tadd %0, %0, #1\n\tadd %0, %0, #1"
+        : "+r"(x));
+#endif
+  }
+  return x;
+#else
+  (void)count;
+  return 0;
+#endif
+}
 
 }  // namespace attenio
 #endif

@@ -18,6 +18,12 @@ struct ProductLoop {
 ProductLoop DotBf16Loop();
 // Needs the permission of the operating system for the tile registers, which is asked for here.
 ProductLoop TensorBf16Loop();
+// The same with both operands of a 2 x 2 block of tiles loaded from L1 for its four products, as a kernel must.
+ProductLoop TensorBf16LoadLoop();
+
+// `count` (a multiple of 8) additions, each waiting for the one before: a core cycle each, whatever the clock. Returns how many
+// were done; 0 on processors where this is not known.
+int64_t DependentAdds(int64_t count);
 
 }  // namespace attenio
 

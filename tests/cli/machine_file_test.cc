@@ -13,6 +13,7 @@ TEST(MachineFile, RoundTrips) {
   Machine m = ThisMachine();
   m.clock_hz = 3.5e9;
   m.levels.back().latency_seconds = 1e-7;
+  m.kernels = {{.kernel = "k", .tiles = {{1, 1e9, 2e9}, {14, 3e9, 4e9}}, .packing = {{2, 5e9}, {4, 6e9}}}};
   for (const Machine& machine : {m, AttenioMachine()}) {
     EXPECT_EQ(MachineFromJson(ordered_json::parse(MachineToJson(machine).dump(2)), "test"), machine);
   }
@@ -35,6 +36,22 @@ TEST(MachineFile, RefusesWhatMakesNoSense) {
       {"/fma_flops", nullptr}, {"/name", 5}, {"/unknown", 1}, {"/levels/0/unknown", 1}};
   for (const auto& [at, value] : changes) {
     ordered_json json = good;
+    json[ordered_json::json_pointer(at)] = value;
+    EXPECT_NE(refused(json), "") << at;
+  }
+  const ordered_json kernels = ordered_json::parse(
+      R"([{"kernel": "k", "tiles": [{"rows": 1, "product_flops": 1e9, "scores_per_second": 1e9},
+                                    {"rows": 4, "product_flops": 1e9, "scores_per_second": 1e9}],
+           "packing": [{"element_bytes": 4, "bytes_per_second": 1e9}]}])");
+  ordered_json measured = good;
+  measured["kernels"] = kernels;
+  EXPECT_EQ(refused(measured), "");
+  const std::pair<const char*, ordered_json> kernel_changes[] = {
+      {"/kernels", 1}, {"/kernels/0", 1}, {"/kernels/0/kernel", ""}, {"/kernels/0/tiles", ordered_json::array()},
+      {"/kernels/0/tiles/1/rows", 1}, {"/kernels/0/tiles/0/product_flops", 0.0}, {"/kernels/0/tiles/0/scores_per_second", -1.0},
+      {"/kernels/0/packing", nullptr}, {"/kernels/0/packing/0/element_bytes", 0}, {"/kernels/0/packing/0/bytes_per_second", 0.0}};
+  for (const auto& [at, value] : kernel_changes) {
+    ordered_json json = measured;
     json[ordered_json::json_pointer(at)] = value;
     EXPECT_NE(refused(json), "") << at;
   }

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "kernels/rates.h"
+
 namespace attenio {
 namespace {
 
@@ -30,6 +32,19 @@ TEST(Peak, IsThatOfTheKernelsInstructions) {
   if (!AllPeakLoops().empty()) {
     EXPECT_EQ(PeakLoopsFor("plain"), &AllPeakLoops().front());
   }
+}
+
+TEST(Peak, OneProductIsAWholePartOfAnIteration) {
+  for (const PeakLoops& loops : AllPeakLoops()) {
+    const double products = loops.flops_per_iteration / loops.flops_per_product;
+    EXPECT_TRUE(products == 14 || products == 16) << loops.name;
+    if (loops.dot != nullptr) EXPECT_EQ(loops.flops_per_dot_iteration / (2 * loops.flops_per_product), 12);
+  }
+}
+
+TEST(Peak, DependentAddsAreAllDone) {
+  if (DependentAdds(8) == 0) GTEST_SKIP() << "not known for this processor";
+  for (const int64_t count : {0, 8, 80, 8000}) EXPECT_EQ(DependentAdds(count), count);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -55,10 +57,15 @@ std::string AttenioPath() {
 #endif
 }
 
-CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input) {
+namespace {
+
+// Starts the command, lets `watch` look at it while it runs (its process and the file of its stdout), and waits for its end.
+template <class Watch>
+CommandResult Start(const std::vector<std::string>& arguments, const std::string& input, Watch watch) {
   const TempFolder folder;
   const std::string in = folder / "in", out = folder / "out", err = folder / "err";
   WriteWhole(in, input);
+  WriteWhole(out, "");
   const std::string command = AttenioPath();
   std::vector<char*> argv{const_cast<char*>(command.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -67,14 +74,35 @@ CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::s
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
     dup2(open(in.c_str(), O_RDONLY), 0);
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
+    dup2(open(out.c_str(), O_WRONLY), 1);
     dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
     execv(command.c_str(), argv.data());
     _exit(127);
   }
+  watch(child, out);
   int status = 0;
   waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadWhole(out), ReadWhole(err)};
+}
+
+}  // namespace
+
+CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input) {
+  return Start(arguments, input, [](pid_t, const std::string&) {});
+}
+
+CommandResult InterruptAttenio(const std::vector<std::string>& arguments, int lines, int signal) {
+  return Start(arguments, "", [=](pid_t child, const std::string& out) {
+    siginfo_t info = {};
+    while (waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+      const std::string text = ReadWhole(out);
+      if (std::count(text.begin(), text.end(), '\n') >= lines) {
+        kill(child, signal);
+        return;
+      }
+      usleep(1000);
+    }
+  });
 }
 
 }  // namespace attenio::testing

@@ -42,6 +42,9 @@ struct CommandResult {
 // Runs the attenio command with these arguments and `input` on its stdin.
 CommandResult RunAttenio(const std::vector<std::string>& arguments, const std::string& input = "");
 
+// The same, but sends `signal` as soon as stdout holds `lines` complete lines (or lets it end by itself before that).
+CommandResult InterruptAttenio(const std::vector<std::string>& arguments, int lines, int signal);
+
 }  // namespace attenio::testing
 
 #endif  // ATTENIO_TESTS_SUPPORT_FILES_H_
