@@ -19,6 +19,8 @@ class Outside : public ::testing::TestWithParam<const char*> {};
 TEST_P(Outside, CachegrindAgreesWithin10Percent) {
   const CommandResult r = RunAttenio({"io", "--outside", "--n", GetParam(), "--d", "128", "--json"});
   if (r.err.find("needs the program valgrind") != std::string::npos) GTEST_SKIP() << r.err;
+  // SIGILL: hypervisors hide instructions (RDTSCP) that Highway's library uses when it is loaded, and valgrind then refuses them.
+  if (r.err.find("valgrind ended with status 4,") != std::string::npos) GTEST_SKIP() << r.err;
   if (r.err.find("kernel f32-avx2") != std::string::npos) GTEST_SKIP() << r.err;
   ASSERT_EQ(r.exit_code, 0) << r.err << r.out;
   std::map<std::string, json> cases;
