@@ -108,7 +108,9 @@ TEST_F(BenchCommand, AblationTurnsOneThingOffAtATime) {
     EXPECT_EQ(variants.count(name), 1u) << name;
   }
   for (const KernelInfo& kernel : Kernels()) {
-    if (kernel.available && kernel.name == "f32-avx2") EXPECT_EQ(variants.count("f32-avx2"), 1u);
+    if (kernel.available && kernel.name == "f32-avx2") {
+      EXPECT_EQ(variants.count("f32-avx2"), 1u);
+    }
   }
 }
 
@@ -186,7 +188,9 @@ TEST_F(BenchCommand, ReplaysTheTasksOfAPlan) {
   for (const json& line : lines) {
     const double ratio = line["makespan_over_ideal"];
     EXPECT_GE(ratio, 1 - 1e-9);
-    if (line["replay_threads"] == 1) EXPECT_NEAR(ratio, 1, 1e-9);
+    if (line["replay_threads"] == 1) {
+      EXPECT_NEAR(ratio, 1, 1e-9);
+    }
     EXPECT_GT(line["tasks"].get<int>(), 0);
   }
   ExpectRefused({"bench", "--replay-threads", "0"}, "--replay-threads");

@@ -38,7 +38,9 @@ TEST(Peak, OneProductIsAWholePartOfAnIteration) {
   for (const PeakLoops& loops : AllPeakLoops()) {
     const double products = loops.flops_per_iteration / loops.flops_per_product;
     EXPECT_TRUE(products == 14 || products == 16) << loops.name;
-    if (loops.dot != nullptr) EXPECT_EQ(loops.flops_per_dot_iteration / (2 * loops.flops_per_product), 12);
+    if (loops.dot != nullptr) {
+      EXPECT_EQ(loops.flops_per_dot_iteration / (2 * loops.flops_per_product), 12);
+    }
   }
 }
 
