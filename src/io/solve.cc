@@ -178,7 +178,7 @@ int64_t ChooseRows(const Shape& shape, int64_t max_rows, const SolveOptions& opt
   if (options.threads == 1) return best;
   const double heads = static_cast<double>(std::max<int64_t>(1, shape.batch)) * std::max<int64_t>(1, shape.kv_heads);
   const double threads = static_cast<double>(options.threads);
-  const int64_t most = std::min({CeilDiv(rows, quantum), fewest + 4 * options.threads, fewest + kMaxBalanceTiles});
+  const int64_t most = std::min({CeilDiv(rows, quantum), fewest + 4 * std::min<int64_t>(options.threads, kMaxBalanceTiles), fewest + kMaxBalanceTiles});
   double best_time = INFINITY;
   for (int64_t tiles = fewest; tiles <= most; ++tiles) {
     const int64_t size = BalancedRows(rows, tiles, quantum);
