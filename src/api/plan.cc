@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/no_throw.h"
 #include "exec/run.h"
+#include "exec/shape.h"
 #include "exec/wave.h"
 
 namespace attenio {
@@ -21,12 +22,6 @@ struct Plan::Impl {
 };
 
 namespace {
-
-Shape ShapeOf(const AttentionDesc& d) {
-  return {.batch = d.batch, .q_heads = d.q_heads, .kv_heads = d.kv_heads, .q_len = d.q_len, .kv_len = d.kv_len,
-          .qk_dim = d.qk_dim, .v_dim = d.v_dim, .element_bytes = ElementBytes(d.dtype), .offset = d.offset,
-          .left = d.window_left, .right = d.causal ? 0 : d.window_right};
-}
 
 // What the executor can run: strips that begin at a register tile, whole key panels within a block. A kernel keeps the scores
 // of a strip in L1 and, if it fits, its O: query-resident and score-resident levels are the same calls in the same order.

@@ -4,6 +4,7 @@
 
 #include "approx/parallel_for.h"
 #include "base/math.h"
+#include "exec/shape.h"
 #include "exec/wave.h"
 
 namespace attenio::approx {
@@ -14,17 +15,7 @@ Result<Problem> PlanExact(const AttentionDesc& desc, const ExactOptions& options
   if (desc.offsets != nullptr) p.offsets.assign(desc.offsets, desc.offsets + desc.batch);
   if (desc.kv_lens != nullptr) p.kv_lens.assign(desc.kv_lens, desc.kv_lens + desc.batch);
   p.desc.offsets = p.desc.kv_lens = nullptr;
-  p.shape = {.batch = desc.batch,
-             .q_heads = desc.q_heads,
-             .kv_heads = desc.kv_heads,
-             .q_len = desc.q_len,
-             .kv_len = desc.kv_len,
-             .qk_dim = desc.qk_dim,
-             .v_dim = desc.v_dim,
-             .element_bytes = ElementBytes(desc.dtype),
-             .offset = desc.offset,
-             .left = desc.window_left,
-             .right = desc.causal ? 0 : desc.window_right};
+  p.shape = ShapeOf(desc);
   p.workers = options.workers;
   std::string rejected;
   p.kernel = SelectKernel(desc.dtype, desc.qk_dim, desc.v_dim, options.kernel, &rejected);

@@ -6,6 +6,7 @@
 #include "approx/cluster.h"
 #include "approx/exact.h"
 #include "approx/run.h"
+#include "exec/shape.h"
 
 namespace attenio::approx {
 namespace {
@@ -212,17 +213,9 @@ Result<Approximation> PlanApproximation(const AttentionDesc& desc, const ApproxO
   a.method = options.method;
   a.max_error = options.max_error;
   a.workers = options.workers > 0 ? options.workers : static_cast<int>(std::clamp<int64_t>(machine.cores, 1, INT_MAX));
-  a.shape = {.batch = desc.batch,
-             .q_heads = desc.q_heads,
-             .kv_heads = desc.kv_heads,
-             .q_len = desc.q_len,
-             .kv_len = desc.kv_len,
-             .qk_dim = desc.qk_dim,
-             .v_dim = desc.v_dim,
-             .element_bytes = ElementBytes(desc.dtype),
-             .offset = desc.offset,
-             .left = kUnbounded,
-             .right = desc.causal ? 0 : kUnbounded};
+  a.shape = ShapeOf(desc);
+  a.shape.left = kUnbounded;  // windows run exactly
+  a.shape.right = desc.causal ? 0 : kUnbounded;
   const auto exactly = [&](const char* reason) -> Result<Approximation> {
     if (Status s = PlanAllExact(options, machine, reason, &a); !s.ok()) return s;
     return std::move(a);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/bits.h"
+#include "exec/shape.h"
 
 namespace attenio::cli {
 namespace {
@@ -162,19 +163,6 @@ Problem MakeProblem(const BenchCase& bench_case, const BenchInput& input) {
   return p;
 }
 
-double AllowedFlops(const Problem& p) {
-  const AttentionDesc& d = p.desc;
-  const Shape shape{.batch = d.batch,
-                    .q_heads = d.q_heads,
-                    .kv_heads = d.kv_heads,
-                    .q_len = d.q_len,
-                    .kv_len = d.kv_len,
-                    .qk_dim = d.qk_dim,
-                    .v_dim = d.v_dim,
-                    .offset = d.offset,
-                    .left = d.window_left,
-                    .right = d.causal ? 0 : d.window_right};
-  return shape.Flops();
-}
+double AllowedFlops(const Problem& p) { return ShapeOf(p.desc).Flops(); }
 
 }  // namespace attenio::cli
