@@ -3,15 +3,13 @@
 
 #include <csignal>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "attenio/attention.h"
 #include "cli/bench_input.h"
 #include "cli/bench_replay.h"
+#include "cli/command_check.h"
 #include "cli/machine_file.h"
-#include "support/files.h"
 
 namespace attenio::cli {
 namespace {
@@ -20,19 +18,6 @@ using nlohmann::json;
 using testing::CommandResult;
 using testing::RunAttenio;
 using testing::TempFolder;
-
-std::vector<json> Lines(const std::string& text) {
-  std::vector<json> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
-  return lines;
-}
-
-void ExpectRefused(const std::vector<std::string>& arguments, const std::string& reason) {
-  const CommandResult r = RunAttenio(arguments);
-  EXPECT_EQ(r.exit_code, 2) << r.err;
-  EXPECT_NE(r.err.find(reason), std::string::npos) << r.err;
-}
 
 class BenchCommand : public ::testing::Test {
  protected:
